@@ -1,0 +1,284 @@
+"""Contracts: versioned data that says what an environment promises about keys, windows, replays and look-ups.
+
+Owns the shape of a contract, its defaults and its digest. Knows nothing of runs or evidence. Invariant: a contract is
+a value; it is stored whole, by digest, and an intent is judged by the one it was written with or by a weaker one.
+Durations are ``timedelta`` where people write them and whole microseconds (``_us``) where they are compared.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Final, Self
+
+from recovery.core.errors import DefinitionError
+from recovery.core.ids import digest_bytes
+
+SETTLE_WINDOW_DEFAULT: Final = timedelta(minutes=20)
+"""How long a copy may act after its sender gave up. A live Linux socket retransmits for at least 924 s (tcp_retries2 = 15,
+tcp(7)), and a stalled receiver was seen to process a dead sender's request; 30 s would be a wish."""
+
+CLOCK_ERROR_DEFAULT: Final = timedelta(seconds=2)
+"""How far two clocks that are compared may differ (assumption A3)."""
+
+
+def microseconds(duration: timedelta) -> int:
+    """Whole microseconds of a duration."""
+    return duration // timedelta(microseconds=1)
+
+
+class Kind(StrEnum):
+    """The classes of effects, from the strongest promise to none."""
+
+    READ = "read"  # no effect
+    KEYED = "keyed"  # one effect per key inside a window; a re-send is the look-up
+    SWALLOW = "swallow"  # duplicates are accepted and dropped, and nothing is told
+    FIRST_SENT = "first_sent"  # keyed, and late copies are refused by the time of first sending
+    NAMED = "named"  # the client names the object, or compares and sets
+    COTRANSACTIONAL = "cotransactional"  # receipt and effect in one transaction
+    PREPARED = "prepared"  # hold, then confirm
+    PROBEABLE = "probeable"  # not deduplicated, but findable by a marker
+    OPAQUE = "opaque"  # no key, no receipt
+
+
+class Replay(StrEnum):
+    """What a second sending of a key returns, for one class of first result."""
+
+    ORIGINAL = "original"  # the first reply
+    CURRENT = "current"  # the object's present state
+    REEXECUTES = "reexecutes"  # forgotten: the work is done again
+    RESUMES = "resumes"  # failed work is carried on
+    INDETERMINATE = "indeterminate"  # the first failure is replayed for ever and says nothing (a cached 500)
+
+
+class WindowStart(StrEnum):
+    FIRST_SEEN = "first_seen"
+    COMPLETED = "completed"
+    TERMINATED = "terminated"
+
+
+class AfterWindow(StrEnum):
+    EXECUTES_AS_NEW = "executes_as_new"
+    REJECTS = "rejects"
+
+
+class Deletion(StrEnum):
+    """Whether receipts (or named objects) can be removed by others while we ask."""
+
+    IMPOSSIBLE = "impossible"
+    VISIBLE = "visible"  # a tombstone or audit trail shows it
+    INVISIBLE = "invisible"
+
+
+class Batch(StrEnum):
+    NONE = "none"
+    ATOMIC = "atomic"
+    PER_ITEM_KEY = "per_item_key"
+    PER_ITEM_RESULT = "per_item_result"
+
+
+class Enforced(StrEnum):
+    """How the environment itself refuses late copies, beyond any clock of ours."""
+
+    NOTHING = "nothing"
+    DEADLINE = "deadline"  # carried in the request, checked inside the environment's transaction by its own clock
+    EPOCH = "epoch"  # carried in the request and already raised there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """What a probe can see.
+
+    lag_us: an answer given at T reflects a state as of T - lag at the latest.
+    retention_us: how long after the first attempt a receipt stays visible; None: as long as the database lives.
+    authoritative: an effect implies a visible receipt (a locking read on the primary), so an absence may become final.
+    """
+
+    lag_us: int = 0
+    retention_us: int | None = None
+    authoritative: bool = True
+    deletion: Deletion = Deletion.IMPOSSIBLE
+    marker_reliable: bool = True
+    original: bool = True  # the receipt holds the first reply, not the object's present state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """One environment's promise about one kind of effect. Build it with `Keyed`, `Probeable` or `Opaque`.
+
+    ``unstated`` names the fields that were left to their defaults; each verdict lists them among its assumptions.
+    """
+
+    kind: Kind
+    name: str = ""
+    version: int = 1
+    # keys
+    key_carrier: str = ""  # for people: "header:Idempotency-Key", "json:/idempotency_key", "name"
+    key_length_max: int = 255
+    window_us: int | None = None  # None: no key, or a window that is not published
+    window_starts: WindowStart = WindowStart.FIRST_SEEN
+    after_window: AfterWindow = AfterWindow.EXECUTES_AS_NEW
+    mismatch_checked: bool = True  # the environment refuses another request under a known key
+    lock_outlives_execution: bool = True  # copies in flight are serialised until the first has ended
+    fail_open: bool = False  # with its key store down it executes without protection
+    # what is remembered
+    replay_success: Replay = Replay.ORIGINAL
+    replay_rejection: Replay = Replay.ORIGINAL
+    replay_failure: Replay = Replay.REEXECUTES
+    failures_effect_free: bool = True  # a 5xx that is forgotten had no effect
+    # asking, closing
+    lookup: Lookup | None = None
+    close: bool = False  # an atomic "tell me the outcome, or refuse this key for ever"
+    cancel_by_key: bool = False  # cancels what it finds, leaves no tombstone
+    # time
+    settle_window_us: int = microseconds(SETTLE_WINDOW_DEFAULT)
+    clock_error_us: int = microseconds(CLOCK_ERROR_DEFAULT)
+    enforced: Enforced = Enforced.NOTHING
+    trust_settle: bool = False  # start a second keyless effect on an absence that is only assumed final
+    disconnect_cancels: bool = False
+    # shape of the outcome
+    stable_fields: tuple[str, ...] = ()
+    shown_once: bool = False
+    batch: Batch = Batch.NONE
+    unstated: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether the environment itself keeps two sendings of one key from acting twice."""
+        return self.kind in {Kind.KEYED, Kind.SWALLOW, Kind.FIRST_SENT, Kind.COTRANSACTIONAL}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, every field written out, so that a later default never changes a stored contract."""
+        body: dict[str, Any] = {}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, Lookup):
+                value = {f.name: getattr(value, f.name) for f in fields(value)}
+            body[item.name] = list(value) if isinstance(value, tuple) else value
+        return body
+
+    @classmethod
+    def from_json(cls, body: dict[str, Any]) -> Self:
+        enums: dict[str, type[StrEnum]] = {"kind": Kind, "window_starts": WindowStart, "after_window": AfterWindow, "replay_success": Replay,
+                 "replay_rejection": Replay, "replay_failure": Replay, "enforced": Enforced, "batch": Batch}  # fmt: skip
+        known = {item.name for item in fields(cls)}
+        values: dict[str, Any] = {
+            name: enums[name](value) if name in enums else value for name, value in body.items() if name in known
+        }
+        if values.get("lookup") is not None:
+            lookup = dict(values["lookup"])
+            values["lookup"] = Lookup(**{**lookup, "deletion": Deletion(lookup["deletion"])})
+        for name in ("stable_fields", "unstated"):
+            values[name] = tuple(values.get(name, ()))
+        return cls(**values)
+
+    @property
+    def digest(self) -> str:
+        return digest_bytes(json.dumps(self.to_json(), sort_keys=True, separators=(",", ":")).encode())
+
+
+def Keyed(
+    *,
+    window: timedelta,
+    settle_window: timedelta | None = None,
+    clock_error: timedelta | None = None,
+    lookup: Lookup | None = None,
+    close: bool | None = None,
+    fail_open: bool | None = None,
+    mismatch_checked: bool | None = None,
+    replay: Replay | None = None,
+    remembers_rejections: bool | None = None,
+    stable_fields: tuple[str, ...] | None = None,
+    shown_once: bool | None = None,
+    key_carrier: str | None = None,
+    key_length_max: int | None = None,
+    name: str = "",
+    version: int = 1,
+) -> Contract:
+    """One effect per key for `window`, counted from the first attempt; a re-send of the key is the look-up.
+
+    Unstated fields default to: a settle window of 20 minutes, a clock error of 2 seconds, no look-up, no close, a key store
+    that fails closed and checks mismatches, original replay, rejections remembered. A verdict names the ones it relied on.
+    """
+    stated = {
+        "window_us": microseconds(window),
+        "settle_window_us": _optional(settle_window),
+        "clock_error_us": _optional(clock_error),
+        "lookup": lookup,
+        "close": close,
+        "fail_open": fail_open,
+        "mismatch_checked": mismatch_checked,
+        "replay_success": replay,
+        "replay_rejection": None
+        if remembers_rejections is None
+        else (Replay.ORIGINAL if remembers_rejections else Replay.REEXECUTES),
+        "stable_fields": stable_fields,
+        "shown_once": shown_once,
+        "key_carrier": key_carrier,
+        "key_length_max": key_length_max,
+    }
+    contract = _build(Kind.KEYED, name, version, stated)
+    if contract.window_us is None or contract.window_us <= 0:
+        raise _refused(contract, "its window must be longer than zero", "State how long the environment remembers a key.")
+    return contract
+
+
+def Probeable(
+    *,
+    lookup: Lookup | None = None,
+    settle_window: timedelta | None = None,
+    clock_error: timedelta | None = None,
+    trust_settle: bool | None = None,
+    stable_fields: tuple[str, ...] | None = None,
+    shown_once: bool | None = None,
+    name: str = "",
+    version: int = 1,
+) -> Contract:
+    """No deduplication, but an effect can be found by our key: ask first, and never send twice on an assumption.
+
+    Unstated fields default to: an authoritative look-up without lag whose receipts nobody deletes, a settle window of 20
+    minutes, a clock error of 2 seconds, and no trust in the settle window (an assumed absence parks).
+    """
+    stated = {
+        "lookup": lookup,
+        "settle_window_us": _optional(settle_window),
+        "clock_error_us": _optional(clock_error),
+        "trust_settle": trust_settle,
+        "stable_fields": stable_fields,
+        "shown_once": shown_once,
+    }
+    contract = _build(Kind.PROBEABLE, name, version, stated)
+    if contract.lookup is not None:
+        return contract
+    values = {item.name: getattr(contract, item.name) for item in fields(contract)} | {"lookup": Lookup()}
+    return Contract(**values)
+
+
+def Opaque(
+    *,
+    settle_window: timedelta | None = None,
+    name: str = "",
+    version: int = 1,
+) -> Contract:
+    """No key, no receipt, nothing to ask: at most once, and a person decides after a crash."""
+    return _build(Kind.OPAQUE, name, version, {"settle_window_us": _optional(settle_window)})
+
+
+def _optional(duration: timedelta | None) -> int | None:
+    return None if duration is None else microseconds(duration)
+
+
+def _build(kind: Kind, name: str, version: int, stated: dict[str, Any]) -> Contract:
+    given = {field_name: value for field_name, value in stated.items() if value is not None}
+    unstated = tuple(sorted(set(stated) - set(given)))
+    contract = Contract(kind=kind, name=name, version=version, unstated=unstated, **given)
+    for field_name in ("settle_window_us", "clock_error_us"):
+        if getattr(contract, field_name) < 0:
+            raise _refused(contract, f"its {field_name} is negative", "A duration is zero or longer.")
+    return contract
+
+
+def _refused(contract: Contract, problem: str, advice: str) -> DefinitionError:
+    return DefinitionError(what="contract", name=contract.name or contract.kind.value, problem=problem, advice=advice)

@@ -1,0 +1,246 @@
+"""Entries: what a journal holds, as typed values and as plain JSON.
+
+Owns the seven kinds of entries and their stored form. Knows nothing of digests, storage or rules. Invariant: decode(encode(e))
+== e, and an unknown field or kind is refused, never dropped. Times are whole microseconds since the Unix epoch.
+
+On the happy path one effect is two rows: an intent with its first attempt, and a settlement with the observation it rests on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+JSON: TypeAlias = Any  # values that `codec` produced: None, bool, int, float, str, list and dict with string keys
+
+ENTRY_FORMAT: Final = 1
+"""Raised whenever an older reader could misunderstand a newer row; an older reader then refuses (exit 2)."""
+
+
+class Status(StrEnum):
+    """What a run is doing. Orphaned is derived: running, and its owner is dead or its lease has ended."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"
+    IN_DOUBT = "in_doubt"
+    HELD = "held"
+    DIVERGED = "diverged"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def settled(self) -> bool:
+        return self in {Status.COMPLETED, Status.FAILED, Status.CANCELLED}
+
+
+class AnswerKind(StrEnum):
+    """What came back from the environment, from a reply or from a probe."""
+
+    FOUND = "found"  # it happened; `value` is its outcome
+    REFUSED = "refused"  # a declared rejection; `value` is the error's fields, `error` its name
+    ABSENT = "absent"  # nothing under this key as of `as_of_us`
+    IN_FLIGHT = "in_flight"  # a copy is being worked on
+    GONE = "gone"  # it happened, and its object has been removed since
+    FOREIGN = "foreign"  # the name is taken by somebody else
+    MISMATCH = "mismatch"  # the key answers for another request
+    CLOSED = "closed"  # the key is refused for ever
+    EXPIRED = "expired"  # the receipt's retention is over, or the key's window
+    INDETERMINATE = "indeterminate"  # a remembered failure that says nothing about the effect
+    UNREACHABLE = "unreachable"  # no answer: it might have happened
+    TURNED_AWAY = "turned_away"  # this request did nothing, and nothing is said about earlier ones (401, 429, effect-free 5xx)
+    NOT_SENT = "not_sent"  # proof that this request never left
+    ACCEPTED = "accepted"  # taken by a store that swallows duplicates; no value
+    ITEMS = "items"  # a batch, item by item
+    UNSTORABLE = "unstorable"  # it happened, and its value cannot be stored
+
+
+class Source(StrEnum):
+    """Where an observation came from, strongest authority first."""
+
+    PROBE = "probe"
+    CLOSE = "close"
+    REPLY = "reply"
+    LATE = "late"  # a superseded worker's reply, or one that came after settlement
+    PUSH = "push"
+    OPERATOR = "operator"
+
+
+class OutcomeKind(StrEnum):
+    APPLIED = "applied"
+    APPLIED_WITHOUT_VALUE = "applied_without_value"
+    REJECTED = "rejected"
+    NOT_EXECUTED = "not_executed"
+    MIXED = "mixed"
+    FAILED = "failed"  # only a run's own outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """An answer in its stored form. `original`: this is the first reply, not the object's present state."""
+
+    kind: AnswerKind
+    value: JSON = None
+    error: str = ""
+    fingerprint: str = ""  # "" where the environment does not tell
+    receipt: str = ""  # the receipt's own id, "" where it has none
+    original: bool = True
+    as_of_us: int | None = None
+    retry_after_us: int | None = None  # a duration
+    detail: str = ""  # for people, bounded, without secrets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One sending of an intent, durable before its first byte. `purpose`: send, resend or close."""
+
+    step: str
+    number: int  # from 1
+    purpose: str
+    sent_at_us: int
+    send_until_us: int  # the sender gives up then; a copy may act until send_until + settle window
+    epoch: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    step: str
+    source: Source
+    asked_at_us: int
+    observed_at_us: int
+    answer: Answered
+    attempt: int | None = None  # whose reply this is; None for a probe
+    epoch: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    step: str
+    row: str  # the name of the row that matched
+    action: str
+    reason: str
+    at_us: int
+    assumptions: tuple[str, ...] = ()
+    next_look_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """The first durable outcome of a step, or of the run itself (step ""). Final."""
+
+    step: str
+    outcome: OutcomeKind
+    at_us: int
+    value: JSON = None  # the value, or a rejection's fields, or a failure's description
+    error: str = ""  # the stable name of a rejection or failure
+    reconstructed: bool = False
+    heuristic: bool = False
+    row: str = ""
+    reason: str = ""
+    assumptions: tuple[str, ...] = ()
+    evidence: tuple[int, ...] = ()  # sequence numbers of earlier entries; the observation below is evidence too
+    observation: Observation | None = None  # settled in the same row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    workflow: str
+    version: str
+    input: JSON
+    input_digest: str
+    at_us: int
+    format: int = ENTRY_FORMAT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    step: str
+    fingerprint: str  # of the arguments it was made from
+    value: JSON
+    at_us: int
+    error: str = ""  # a declared error of the deciding function, with its fields in `value`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    step: str
+    effect: str
+    environment: str
+    scope: str
+    key: str
+    fingerprint: str
+    arguments: JSON
+    contract: str  # digest; the contract itself is stored once
+    timeout_us: int
+    at_us: int
+    attempt: Attempt | None = None
+
+
+Entry: TypeAlias = Opened | Decision | Intent | Attempt | Observation | Verdict | Settled
+
+KINDS: Final[dict[str, type[Entry]]] = {
+    "opened": Opened,
+    "decision": Decision,
+    "intent": Intent,
+    "attempt": Attempt,
+    "observation": Observation,
+    "verdict": Verdict,
+    "settled": Settled,
+}
+_NAMES: Final = {kind: name for name, kind in KINDS.items()}
+_NESTED: Final[dict[str, type]] = {"attempt": Attempt, "observation": Observation, "answer": Answered}
+_ENUMS: Final[dict[tuple[type, str], type[StrEnum]]] = {
+    (Answered, "kind"): AnswerKind,
+    (Observation, "source"): Source,
+    (Settled, "outcome"): OutcomeKind,
+}
+_TUPLES: Final = {"assumptions", "evidence"}
+
+
+def kind_of(entry: Entry) -> str:
+    return _NAMES[type(entry)]
+
+
+def step_of(entry: Entry) -> str:
+    """The step an entry belongs to; the run itself is step ""."""
+    return "" if isinstance(entry, Opened) else entry.step
+
+
+def encode(entry: Entry | Answered) -> dict[str, JSON]:
+    """The entry's body as plain JSON. Defaults are left out; the step is stored beside the body."""
+    body: dict[str, JSON] = {}
+    for item in fields(entry):
+        value = getattr(entry, item.name)
+        if value == item.default and type(value) is type(item.default):
+            continue
+        if isinstance(value, Attempt | Observation | Answered):
+            value = encode(value)
+        body[item.name] = list(value) if isinstance(value, tuple) else value
+    return body
+
+
+def decode(kind: str, body: dict[str, JSON]) -> Entry:
+    """The entry that `encode` wrote. Raises ValueError on a kind or field that this version does not know."""
+    if kind not in KINDS:
+        raise ValueError(f"unknown kind {kind!r}")
+    return _decode(KINDS[kind], body)  # type: ignore[no-any-return]  # KINDS holds entries only
+
+
+def _decode(cls: type, body: dict[str, JSON]) -> Any:
+    known = {item.name for item in fields(cls)}
+    if unknown := set(body) - known:
+        raise ValueError(f"unknown field {min(unknown)!r}")
+    values = dict(body)
+    for name, value in body.items():
+        if name in _NESTED and isinstance(value, dict) and (cls, name) != (Answered, "value"):
+            values[name] = _decode(_NESTED[name], value)
+        elif (cls, name) in _ENUMS:
+            values[name] = _ENUMS[cls, name](value)
+        elif name in _TUPLES:
+            values[name] = tuple(value)
+    try:
+        return cls(**values)
+    except TypeError as error:
+        raise ValueError(str(error)) from error

@@ -1,0 +1,251 @@
+"""Every error of the package, as one tree.
+
+    RecoveryError
+      UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, AppNotFound, StoreUrlError
+      JournalError      IllegalHistory, AppendConflict, SchemaMismatch, JournalCorrupt, StoreUnavailable
+      OwnershipError    LeaseUnavailable, FencedOut
+      EffectError       EffectRejected, EffectInDoubt, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved
+      RunFailed
+      ReplayError       Diverged, IncompatibleVersion
+    InvariantViolated(AssertionError)      our bug; outside the tree, so that nobody catches it by habit
+
+Owns what an error says: whether it happened, did not, or might have; who acts next; and, last, how. Fields are
+keyword-only, plain values, and survive pickling, copying and process boundaries.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, ClassVar, Self
+
+
+class ExitCode(IntEnum):
+    """What a command's exit status says. ``worst`` decides where several hold."""
+
+    SETTLED = 0
+    FAILED = 1  # settled with its own failure, or cancelled
+    USAGE = 2  # not found and newer format included
+    IN_DOUBT = 3  # a person must look; held counts here
+    UNRESOLVED = 4  # look again later: unreachable, settling, timer, queued
+    DIVERGED = 5
+    CORRUPT = 6
+    OWNED = 7  # another worker has it
+    WAITING = 8  # for a signal
+    BUG = 70
+
+    @classmethod
+    def worst(cls, codes: list[ExitCode]) -> ExitCode:
+        """The one code for many runs: 2 and 70 first, then 6, 5, 7, 3, 4, 8, 1, 0."""
+        order = [cls.USAGE, cls.BUG, cls.CORRUPT, cls.DIVERGED, cls.OWNED, cls.IN_DOUBT, cls.UNRESOLVED, cls.WAITING]
+        return next((code for code in [*order, cls.FAILED] if code in codes), cls.SETTLED)
+
+
+class RecoveryError(Exception):
+    """Base of all errors a caller may handle. ``str(error)`` ends with the next step."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.USAGE
+    template: ClassVar[str] = ""
+
+    def __init__(self, **fields: Any) -> None:
+        self.fields = fields
+        super().__init__(self.template.format(**fields))
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["fields"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.fields)
+
+    @classmethod
+    def rebuild(cls, fields: dict[str, Any]) -> Self:
+        return cls(**fields)
+
+
+def _rebuild(cls: type[RecoveryError], fields: dict[str, Any]) -> RecoveryError:
+    return cls.rebuild(fields)
+
+
+# -- you asked for something that cannot be; nothing happened ----------------------------------------------------------
+
+
+class UsageError(RecoveryError):
+    """The call is wrong; nothing happened."""
+
+
+class InvalidName(UsageError):
+    template = "{what} {name!r} is not valid, and nothing happened. Use {rule}."
+
+
+class DefinitionError(UsageError):
+    """An effect, contract or workflow that cannot be true, refused where it is defined."""
+
+    template = "{what} {name!r}: {problem}. Nothing was defined. {advice}"
+
+
+class ValueNotStorable(UsageError):
+    template = "{where}: the value at {path} cannot be stored ({problem}). Nothing happened. {advice}"
+
+
+class RunNotFound(UsageError):
+    template = "There is no run {run_id!r} in {database}. Nothing was changed. List runs with `recover runs`."
+
+
+class RunInputDiffers(UsageError):
+    template = (
+        "Run {run_id!r} exists with another {what}: recorded {recorded}, given {given}. Nothing was sent or changed. "
+        "Use the recorded one to continue that run, or choose a new run id."
+    )
+
+
+class AppNotFound(UsageError):
+    template = "{problem}. Nothing was changed. {advice}"
+
+
+class StoreUrlError(UsageError):
+    template = "The database {url} cannot be used: {problem}. Nothing was changed. {advice}"
+
+
+# -- the journal -------------------------------------------------------------------------------------------------------
+
+
+class JournalError(RecoveryError):
+    """The store or what it holds."""
+
+    exit_code = ExitCode.UNRESOLVED
+
+
+class IllegalHistory(JournalError):
+    exit_code = ExitCode.CORRUPT
+    template = (
+        "Run {run_id!r}, entry {seq}: {problem}. The digests are intact, so a program wrote this; nothing was sent. "
+        "Keep the database as it is and look at the entry with `recover show {run_id}`."
+    )
+
+
+class AppendConflict(JournalError):
+    template = "Run {run_id!r} moved to entry {head} while this append was based on {expected}. Nothing was written. Load it again."
+
+
+class SchemaMismatch(JournalError):
+    exit_code = ExitCode.USAGE
+    template = "The database {url} {problem}. Nothing was changed. {advice}"
+
+
+class JournalCorrupt(JournalError):
+    exit_code = ExitCode.CORRUPT
+    template = (
+        "Run {run_id!r} is corrupt at entry {seq}: {field} does not match its digest chain. Nothing was sent and nothing was "
+        "repaired, because a durable intent may have been sent. Restore the database from a backup, or export the run for a person."
+    )
+
+
+class StoreUnavailable(JournalError):
+    template = "The database {url} did not answer ({problem}). Whether the last write is stored is unknown until it does; it is safe to run the same command again."
+
+
+# -- ownership ---------------------------------------------------------------------------------------------------------
+
+
+class OwnershipError(RecoveryError):
+    """Somebody else works on the run; this worker changed nothing."""
+
+    exit_code = ExitCode.OWNED
+
+
+class LeaseUnavailable(OwnershipError):
+    template = (
+        "Run {run_id!r} is owned by {owner} at epoch {epoch}. Nothing was changed. "
+        "Wait for it to finish, or run again once its lease has ended."
+    )
+
+
+class FencedOut(OwnershipError):
+    template = (
+        "Run {run_id!r} was claimed by {owner} at epoch {epoch}; this worker's epoch is {ours}. Its append was refused and kept as "
+        "late evidence. Nothing more may be written here; ask the new owner for the outcome."
+    )
+
+
+# -- effects -----------------------------------------------------------------------------------------------------------
+
+
+class EffectError(RecoveryError):
+    """One effect's outcome is not a value."""
+
+    exit_code = ExitCode.IN_DOUBT
+
+
+class EffectInDoubt(EffectError):
+    """It might have happened, and nothing here can prove which."""
+
+    template = (
+        "Run {run_id!r}, step {step}: {effect} with key {key!r} may have happened ({reason}). Nothing more will be sent. "
+        "Look with `recover show {run_id}`, check the environment by that key, then decide."
+    )
+
+
+class Unresolved(EffectError):
+    exit_code = ExitCode.UNRESOLVED
+    template = (
+        "Run {run_id!r}, step {step}: {effect} with key {key!r} is not settled yet ({reason}). Nothing is lost. "
+        "Look again at {next_look} with `recover --run-id {run_id}`."
+    )
+
+
+class KeyReused(EffectError):
+    exit_code = ExitCode.USAGE
+    template = (
+        "The key {key!r} in {environment}/{scope} belongs to run {owner_run!r}, step {owner_step}. Nothing was sent. "
+        "Give this effect a key of its own."
+    )
+
+
+class NotExecuted(EffectError):
+    """Proven: the effect did not and will not happen under this key."""
+
+    exit_code = ExitCode.FAILED
+    template = (
+        "Run {run_id!r}, step {step}: {effect} with key {key!r} was proven not executed ({reason}). Wanting it again is a new step."
+    )
+
+
+class OutcomeUnavailable(EffectError):
+    """Proven applied, without a value to return."""
+
+    exit_code = ExitCode.FAILED
+    template = "Run {run_id!r}, step {step}: {effect} with key {key!r} happened, but its value is not available ({reason}). Do not repeat it."
+
+
+class RunFailed(RecoveryError):
+    """The run's own recorded failure; raised again on every later look."""
+
+    exit_code = ExitCode.FAILED
+    template = "Run {run_id!r} failed on its own: {error}: {message}. That outcome is final; look with `recover show {run_id}`."
+
+
+# -- replay ------------------------------------------------------------------------------------------------------------
+
+
+class ReplayError(RecoveryError):
+    """The workflow and its journal do not fit; stopped before acting."""
+
+    exit_code = ExitCode.DIVERGED
+
+
+class Diverged(ReplayError):
+    template = (
+        "Run {run_id!r} no longer fits its journal at step {step}: recorded {recorded}, attempted {attempted}. Nothing was sent. "
+        "Run it with the code it started with, or start a new run."
+    )
+
+
+class IncompatibleVersion(ReplayError):
+    exit_code = ExitCode.USAGE
+    template = "Run {run_id!r}, entry {seq} has format {found}, this version reads up to {known}. Nothing was changed. Install a newer recovery."
+
+
+class InvariantViolated(AssertionError):
+    """Our bug. Stop, keep the database, report it."""

@@ -1,0 +1,154 @@
+"""History: the fold of a run's entries into what is known about each step.
+
+Owns which sequences of entries are legal. Knows nothing of digests, storage or the present time. Invariant: folding is a pure
+function of the entries; an illegal sequence raises IllegalHistory and is never repaired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from recovery.core.entries import Answered, Attempt, Decision, Entry, Intent, Observation, Opened, Settled, Source, Verdict, step_of
+from recovery.core.errors import IllegalHistory
+
+
+@dataclass(slots=True)
+class Noted:
+    """An observation and where it stands; `seq` is None for late evidence, which is outside the chain."""
+
+    seq: int | None
+    observation: Observation
+
+    @property
+    def answer(self) -> Answered:
+        return self.observation.answer
+
+
+@dataclass(slots=True)
+class EffectStep:
+    """What is known about one intent. Attempts and observations are in the order in which they became durable."""
+
+    seq: int
+    intent: Intent
+    attempts: list[Attempt] = field(default_factory=list)
+    observations: list[Noted] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    settled: Settled | None = None
+
+    @property
+    def step(self) -> str:
+        return self.intent.step
+
+    @property
+    def probes(self) -> int:
+        """How many questions were asked (they count against the durable budget)."""
+        return sum(noted.observation.source is Source.PROBE for noted in self.observations)
+
+    def replies_of(self, attempt: int) -> list[Observation]:
+        return [noted.observation for noted in self.observations if noted.observation.attempt == attempt]
+
+
+@dataclass(slots=True)
+class DecisionStep:
+    seq: int
+    decision: Decision
+
+    @property
+    def step(self) -> str:
+        return self.decision.step
+
+
+Step = EffectStep | DecisionStep
+
+
+@dataclass(slots=True)
+class History:
+    """A run as far as its journal knows it. `steps` keeps the order in which steps were first recorded."""
+
+    run_id: str
+    opened: Opened | None = None
+    steps: dict[str, Step] = field(default_factory=dict)
+    ended: Settled | None = None
+    length: int = 0
+
+    @property
+    def unsettled(self) -> list[EffectStep]:
+        return [step for step in self.steps.values() if isinstance(step, EffectStep) and step.settled is None]
+
+    @property
+    def effects(self) -> list[EffectStep]:
+        return [step for step in self.steps.values() if isinstance(step, EffectStep)]
+
+    def add(self, entry: Entry) -> None:
+        """Take the next entry. Raises IllegalHistory if it cannot follow what is there."""
+        self.length += 1
+        if isinstance(entry, Opened):
+            self._require(self.length == 1, "a run is opened by its first entry only")
+            self.opened = entry
+            return
+        self._require(self.opened is not None, "the first entry must open the run")
+        self._require(self.ended is None or isinstance(entry, Observation | Verdict), "the run has ended")
+        if isinstance(entry, Decision):
+            self._require(entry.step not in self.steps, f"step {entry.step} is recorded twice")
+            self.steps[entry.step] = DecisionStep(self.length, entry)
+        elif isinstance(entry, Intent):
+            self._require(entry.step not in self.steps, f"step {entry.step} is recorded twice")
+            effect = EffectStep(self.length, entry)
+            self.steps[entry.step] = effect
+            if entry.attempt is not None:
+                self._attempt(effect, entry.attempt)
+        elif isinstance(entry, Settled) and entry.step == "":
+            self._require(not self.unsettled, "the run ended with unsettled steps")
+            self.ended = entry
+        else:
+            self._about_effect(entry)
+
+    def _about_effect(self, entry: Attempt | Observation | Verdict | Settled) -> None:
+        effect = self.steps.get(entry.step)
+        if not isinstance(effect, EffectStep):
+            self._require(False, f"step {entry.step} has no intent")
+            raise AssertionError
+        if isinstance(entry, Attempt):
+            self._require(effect.settled is None, f"step {entry.step} is settled and cannot be attempted")
+            self._attempt(effect, entry)
+        elif isinstance(entry, Observation):
+            self._observe(effect, entry)
+        elif isinstance(entry, Verdict):
+            effect.verdicts.append(entry)
+        else:
+            self._require(effect.settled is None, f"step {entry.step} is settled twice")
+            if entry.observation is not None:
+                self._observe(effect, entry.observation)
+            self._require(all(0 < seq < self.length for seq in entry.evidence), "evidence must stand earlier in the journal")
+            effect.settled = entry
+
+    def _attempt(self, effect: EffectStep, attempt: Attempt) -> None:
+        self._require(
+            attempt.number == len(effect.attempts) + 1, f"attempt {attempt.number} of step {attempt.step} is out of order"
+        )
+        self._require(attempt.send_until_us >= attempt.sent_at_us, "an attempt's deadline lies before its start")
+        effect.attempts.append(attempt)
+
+    def _observe(self, effect: EffectStep, observation: Observation) -> None:
+        number = observation.attempt
+        self._require(
+            number is None or 1 <= number <= len(effect.attempts), f"a reply to an attempt that was never made ({number})"
+        )
+        effect.observations.append(Noted(self.length, observation))
+
+    def _require(self, condition: bool, problem: str) -> None:
+        if not condition:
+            raise IllegalHistory(run_id=self.run_id, seq=self.length, problem=problem)
+
+
+def fold(run_id: str, entries: Iterable[Entry], late: Iterable[Observation] = ()) -> History:
+    """The history of a run, with late evidence added to the steps it is about. Raises IllegalHistory."""
+    history = History(run_id)
+    for entry in entries:
+        history.add(entry)
+    for observation in late:
+        effect = history.steps.get(step_of(observation))
+        if isinstance(effect, EffectStep):
+            effect.observations.append(Noted(None, observation))
+    return history

@@ -1,0 +1,81 @@
+"""Names and digests: run ids, step ids, epochs, keys, fingerprints.
+
+Owns how things are named and compared. Knows nothing of storage, clocks or randomness: a fresh random token is
+passed in by the edge that has one. Invariant: the same inputs give the same name for ever, on every machine.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+from uuid import UUID
+
+from recovery.core.errors import InvalidName
+
+RUN_ID_PATTERN: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+STEP_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+KEY_LENGTH_MAX: Final = 255  # characters; the longest carrier in the field (an Idempotency-Key header) takes 255
+
+ROOT: Final = ""
+"""The parent of a run's top-level steps, and the step under which the run itself is settled."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Epoch:
+    """A rising fencing number. A restored database raises ``incarnation``; a claim raises ``n``."""
+
+    incarnation: int
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.incarnation}.{self.n}"
+
+
+def check_run_id(run_id: str) -> str:
+    """Return ``run_id`` if it is one, else raise InvalidName."""
+    if not RUN_ID_PATTERN.fullmatch(run_id):
+        raise InvalidName(what="run id", name=run_id, rule="1 to 128 characters out of A-Z a-z 0-9 . _ : -")
+    return run_id
+
+
+def check_step_name(name: str) -> str:
+    """Return ``name`` if it can name a step, else raise InvalidName."""
+    if not STEP_NAME_PATTERN.fullmatch(name):
+        raise InvalidName(what="step name", name=name, rule="1 to 64 characters out of A-Z a-z 0-9 . _ : -")
+    return name
+
+
+def check_key(key: str) -> str:
+    """Return ``key`` if it can be an idempotency key, else raise InvalidName."""
+    if not 1 <= len(key) <= KEY_LENGTH_MAX or not key.isascii() or not key.isprintable():
+        raise InvalidName(what="idempotency key", name=key, rule=f"1 to {KEY_LENGTH_MAX} printable ASCII characters")
+    return key
+
+
+def step_id(parent: str, name: str, occurrence: int) -> str:
+    """``parent/name#n``: the identity of a step, assigned at the call. ``occurrence`` counts from 1."""
+    return f"{parent}/{name}#{occurrence}" if parent else f"{name}#{occurrence}"
+
+
+def digest_bytes(*parts: bytes) -> str:
+    """BLAKE2b-256 over length-prefixed parts, in hex. Length prefixes keep ('ab','c') apart from ('a','bc')."""
+    state = blake2b(digest_size=32)
+    for part in parts:
+        state.update(len(part).to_bytes(8, "big"))
+        state.update(part)
+    return state.hexdigest()
+
+
+def derive_key(namespace: str, run_id: str, step: str, generation: int = 0) -> str:
+    """The idempotency key of a step that names none: UUID-shaped (36 ASCII characters fit every carrier we know).
+
+    Contains the database's namespace, so that a new database with an old run id does not adopt another life's
+    receipts; never the arguments, so that the same step with other arguments is caught and not hidden.
+    """
+    parts = (b"recovery-key-1", namespace.encode(), run_id.encode(), step.encode(), str(generation).encode())
+    raw = bytearray(bytes.fromhex(digest_bytes(*parts))[:16])
+    raw[6] = (raw[6] & 0x0F) | 0x80  # version 8: custom (RFC 9562 section 5.8)
+    raw[8] = (raw[8] & 0x3F) | 0x80  # variant 10
+    return str(UUID(bytes=bytes(raw)))

@@ -1,0 +1,28 @@
+"""Policy: the numbers an engine works with. Plain data with units in the names of what is compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Bounds of one intent (attempts, probes: durable, counted over all workers) and of one call (max_wait).
+
+    max_wait: how long one recovery call may wait for named times; None: as long as it takes (a worker).
+    """
+
+    attempts: int = 5
+    probes: int = 20
+    max_wait: timedelta | None = timedelta(seconds=60)
+    backoff: timedelta = timedelta(milliseconds=200)  # after the first unanswered try; doubles each time
+    backoff_max: timedelta = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """Who may work on a run. A lease has ended when its counter has not moved for `term` on the watcher's boot clock."""
+
+    term: timedelta = timedelta(seconds=30)
+    renew_every: timedelta = timedelta(seconds=10)

@@ -1,0 +1,92 @@
+"""Crash points: one registry of the named places where a process can die between two durable steps.
+
+Owns the names and the trigger. Every durable write and every request that leaves is bracketed by ``around(name)``, which makes
+``name.before`` and ``name.after``; an architecture test fails on one that is not. Disarmed, a point costs one comparison.
+
+A child process is armed through the environment variable ``RECOVERY_CRASH_AT=point[:occurrence]`` and kills itself with SIGKILL, so
+no ``finally`` tidies up. A simulation arms a hook in the current context instead.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+BRACKETS: Final[dict[str, str]] = {
+    "open": "the run and its first entry",
+    "claim": "raising the epoch",
+    "load": "reading the journal, after the claim has committed",
+    "append.decision": "a decision",
+    "append.intent": "an intent with its first attempt: the last durable step before a first byte",
+    "append.attempt": "a further attempt: a re-send or a close",
+    "append.observation": "an answer that did not settle its step",
+    "append.verdict": "a verdict that waits or parks",
+    "append.settled": "a step's outcome, with the observation it rests on",
+    "append.ended": "the run's own outcome",
+    "decide": "the user's deciding function",
+    "send": "the effect: its request leaves and its reply comes back",
+    "probe": "a read-only question",
+    "close": "a tombstone",
+    "evidence": "late evidence, outside the fence",
+    "release": "giving up the lease",
+}
+"""Bracket name -> what happens between its two points."""
+
+POINTS: Final = tuple(f"{name}.{side}" for name in BRACKETS for side in ("before", "after"))
+
+VARIABLE: Final = "RECOVERY_CRASH_AT"
+
+Hook = Callable[[str], None]
+
+_hook: ContextVar[Hook | None] = ContextVar("recovery_crash_hook", default=None)
+
+
+class _Armed:
+    """The process-wide trigger: SIGKILL to ourselves at the n-th passage of one point."""
+
+    def __init__(self, setting: str) -> None:
+        point, _, occurrence = setting.partition(":")
+        if point not in POINTS:
+            raise ValueError(f"{VARIABLE}={setting!r}: no such crash point")
+        self.point = point
+        self.left = int(occurrence or 1)
+
+    def __call__(self, point: str) -> None:
+        if point == self.point:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+_armed: Hook | None = _Armed(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None
+
+
+def reach(point: str) -> None:
+    """Pass a named place; die here if armed."""
+    if _armed is not None:
+        _armed(point)
+    hook = _hook.get()
+    if hook is not None:
+        hook(point)
+
+
+@contextmanager
+def around(name: str) -> Iterator[None]:
+    """Bracket one durable write or one request. The second point is not reached when the body raises."""
+    reach(f"{name}.before")
+    yield
+    reach(f"{name}.after")
+
+
+@contextmanager
+def hooked(hook: Hook) -> Iterator[None]:
+    """Call ``hook(point)`` at every point reached in this context, instead of killing the process."""
+    token = _hook.set(hook)
+    try:
+        yield
+    finally:
+        _hook.reset(token)

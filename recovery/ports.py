@@ -1,0 +1,200 @@
+"""Ports: what the drivers and the reconciler need from the outside, as small protocols.
+
+Owns the promises that every storage and every clock makes; the conformance suite tests them. A port method says when its
+effect is durable, what a concurrent caller sees, which errors it raises and whether it is safe to repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from recovery.core.chain import Row
+from recovery.core.entries import Status
+from recovery.core.ids import Epoch
+
+
+class Clock(Protocol):
+    """Two readings. Neither is ever read by the core: drivers feed what they read."""
+
+    def wall_us(self) -> int:
+        """Microseconds since the Unix epoch: what windows and recorded times are measured in. Never goes back in one process."""
+
+    def boot_us(self) -> int:
+        """Microseconds on a clock that goes on in suspend and never steps (CLOCK_BOOTTIME): what durations are measured in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who holds a run: a fresh random token per claim, and a process that can be proven dead on the same boot of one host."""
+
+    token: str
+    host: str = ""
+    boot_id: str = ""
+    pid_namespace: str = ""
+    pid: int = 0
+    process_start: int = 0  # clock ticks after boot, from the kernel: a reused pid has another
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}" if self.pid else f"worker {self.token[:8]}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """The one mutable row of a run."""
+
+    run_id: str
+    workflow: str
+    status: Status
+    reason: str  # of being held; "" otherwise
+    input_digest: str
+    epoch: Epoch
+    owner: Owner | None  # None: released
+    lease_counter: int
+    lease_term_us: int
+    head: int
+    head_digest: str
+    created_at_us: int
+    updated_at_us: int
+    next_look_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run and its first row, stored together. `head`/`head_digest` are those of `rows`."""
+
+    run_id: str
+    workflow: str
+    input_digest: str
+    status: Status
+    owner: Owner
+    lease_term_us: int
+    at_us: int
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyClaim:
+    """One idempotency key that an append takes. (environment, scope, key) has one fingerprint and one owner step for ever."""
+
+    environment: str
+    scope: str
+    key: str
+    fingerprint: str
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """One compare-and-set on a run's head. The retry of an append is the same append, token included."""
+
+    run_id: str
+    owner: str  # the owner's token
+    epoch: Epoch
+    head: int  # what it is based on
+    rows: tuple[Row, ...]  # at least one; seq head+1, head+2, ... ; all with the same token
+    status: Status
+    at_us: int
+    next_look_us: int | None = None
+    reason: str = ""
+    keys: tuple[KeyClaim, ...] = ()
+    contracts: tuple[tuple[str, str], ...] = ()  # (digest, canonical JSON)
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """All rows of the member are durable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """Nothing of the member was written: epoch, owner or head is no longer the writer's. `run` is what is there now."""
+
+    run: RunRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTaken:
+    """Nothing of the member was written: the key belongs to another step, or to another request of the same step."""
+
+    key: KeyClaim
+    owner_run: str
+    owner_step: str
+    fingerprint: str
+
+
+AppendResult = Appended | Fenced | KeyTaken
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a superseded worker knew: kept outside the fence, never thrown away. `body` is an encoded entry as JSON text."""
+
+    run_id: str
+    step: str
+    epoch: Epoch
+    at_us: int
+    kind: str
+    body: str
+
+
+class Journal(Protocol):
+    """A store of runs. Synchronous; safe for several threads; the async driver calls it from a thread of its own.
+
+    Every method may raise StoreUnavailable (whether a write is stored is then unknown; all writes here are safe to repeat
+    as they stand), SchemaMismatch (not migrated, or newer than this code) and StoreUrlError.
+    """
+
+    url: str  # for people, without password
+
+    def namespace(self) -> str:
+        """The database's random name, fixed at its creation and kept in backups. Goes into keys and chains."""
+
+    def incarnation(self) -> int:
+        """How often this database was declared restored; the first half of every new epoch."""
+
+    def open_run(self, new: NewRun) -> RunRow | None:
+        """Store a new run owned by its opener at epoch (incarnation, 1). Durable on return. None if the run id is taken by
+        somebody else; a repeat of the same call (same owner token) returns the row. Nothing else is written."""
+
+    def find(self, run_id: str) -> RunRow | None:
+        """The run row, read committed. None if there is none; never creates a database."""
+
+    def runs(self, *, statuses: Sequence[Status] | None = None, limit: int = 1000, after: str = "") -> list[RunRow]:
+        """Run rows ordered by run id, those behind `after`; costs what it returns."""
+
+    def claim(self, seen: RunRow, owner: Owner, *, lease_term_us: int, at_us: int) -> RunRow | None:
+        """Compare-and-set on (epoch, lease counter) of `seen`: epoch n+1 (or (incarnation, 1) if the incarnation rose), the new
+        owner, counter 0. Durable on return. None if somebody was faster. A repeat with the same owner token returns the row.
+        Load only after it has returned, in a new transaction. Does not change the status."""
+
+    def renew(self, run_id: str, owner: str, epoch: Epoch) -> bool:
+        """Raise the lease counter. False if this owner no longer holds the run at this epoch."""
+
+    def release(self, run_id: str, owner: str, epoch: Epoch) -> bool:
+        """Give the run up (owner becomes None, status stays). False if it was not held."""
+
+    def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
+        """The run row, all its journal rows in order, and its contracts by digest (JSON text), as one consistent snapshot."""
+
+    def append(self, batch: Sequence[Append]) -> list[AppendResult]:
+        """Each member is all or nothing, and independent of the others; all are durable on return. One result per member.
+
+        A repeat of an Appended member returns Appended again (its token is at the head) and writes nothing. Claims of the same
+        key by the same run and step with the same fingerprint succeed again. A KeyTaken member leaves no key row behind."""
+
+    def key_owner(self, environment: str, scope: str, key: str) -> tuple[str, str, str] | None:
+        """(run id, step, fingerprint) that owns the key, or None."""
+
+    def add_evidence(self, evidence: Evidence) -> None:
+        """Keep one item outside the fence. Durable on return. An identical item (all fields but at_us) is kept once."""
+
+    def evidence(self, run_id: str) -> list[Evidence]:
+        """What `add_evidence` kept for a run, oldest first."""
+
+    def now_us(self) -> int:
+        """The database's own clock, in microseconds since the Unix epoch (for SQLite and memory: this host's)."""
+
+    def close(self) -> None:
+        """Give up connections. Safe to repeat; a later call on the store opens them again."""
