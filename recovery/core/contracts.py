@@ -8,7 +8,7 @@ Durations are ``timedelta`` where people write them and whole microseconds (``_u
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final, Self
@@ -250,10 +250,7 @@ def Probeable(
         "shown_once": shown_once,
     }
     contract = _build(Kind.PROBEABLE, name, version, stated)
-    if contract.lookup is not None:
-        return contract
-    values = {item.name: getattr(contract, item.name) for item in fields(contract)} | {"lookup": Lookup()}
-    return Contract(**values)
+    return contract if contract.lookup is not None else replace(contract, lookup=Lookup())
 
 
 def Opaque(

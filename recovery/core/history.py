@@ -107,8 +107,7 @@ class History:
     def _about_effect(self, entry: Attempt | Observation | Verdict | Settled) -> None:
         effect = self.steps.get(entry.step)
         if not isinstance(effect, EffectStep):
-            self._require(False, f"step {entry.step} has no intent")
-            raise AssertionError
+            raise IllegalHistory(run_id=self.run_id, seq=self.length, problem=f"step {entry.step} has no intent")
         if isinstance(entry, Attempt):
             self._require(effect.settled is None, f"step {entry.step} is settled and cannot be attempted")
             self._attempt(effect, entry)

@@ -1,0 +1,50 @@
+# Everything a contributor runs. Needs Python 3.11 or newer and make; everything else is installed into .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format docs clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo ## crash a worker for real, then recover its run
+	$(BIN)/recover demo
+
+test: $(VENV)/.test ## every test, on memory, SQLite and PostgreSQL
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+lint: $(VENV)/.test ## ruff, mypy, pyright, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: $(VENV)/.test ## rewrite the code the way lint wants it
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(VENV)/.test ## regenerate the pages that are made from code
+	$(BIN)/python docs/generate.py
+
+clean: ## remove the environment, caches and builds
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find recovery tests migrations docs -type d -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found. Install Python 3.11 or newer, or say: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$$($(PYTHON) --version) is too old: recovery needs Python 3.11 or newer. Say: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "$(PYTHON) could not make a virtual environment. On Debian and Ubuntu, install the package python3-venv." >&2; exit 1; }
+
+# Stamps: an install is repeated only when pyproject.toml has changed. The test extra contains the demo's.
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[demo]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[test]'
+	@touch $(VENV)/.demo $@

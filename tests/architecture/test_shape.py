@@ -1,0 +1,140 @@
+"""Sizes and names: a module owns one idea and says which; nothing committed knows the machine it was written on."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source import PACKAGE, committed, modules, relative, tree
+
+MODULE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 40
+VAGUE = re.compile(r"(^|_)(manager|handler|helper|util|processor)s?(_|$)")
+
+LONG_FUNCTIONS: dict[str, int] = {}
+"""function -> lines, docstring not counted. Only for one thing that would be harder to read in two."""
+
+
+def functions(module: ast.Module) -> list[tuple[str, int]]:
+    """(qualified name, lines without the docstring) of every function in a module."""
+    found: list[tuple[str, int]] = []
+
+    def visit(node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                found.append((prefix + child.name, _body_lines(child)))
+            named = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            visit(child, f"{prefix}{child.name}." if named else prefix)
+
+    visit(module, "")
+    return found
+
+
+def _body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """From `def` to its last line: signature included, docstring not."""
+    assert function.end_lineno is not None
+    first = function.body[0]
+    documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+    docstring = first.end_lineno - first.lineno + 1 if documented and first.end_lineno else 0
+    return function.end_lineno - function.lineno + 1 - docstring
+
+
+@pytest.mark.parametrize("path", modules(), ids=relative)
+def test_a_module_is_small_and_says_what_it_owns(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= MODULE_LINES_MAX
+    assert ast.get_docstring(tree(path)), "a module says what it owns, before any code"
+    assert not VAGUE.search(path.stem), "a module is named for the idea it owns"
+
+
+@pytest.mark.parametrize("path", modules(), ids=relative)
+def test_functions_are_short(path: Path) -> None:
+    module = relative(path).removesuffix(".py").replace("/", ".")
+    long = {
+        f"{module}.{name}": lines
+        for name, lines in functions(tree(path))
+        if lines > LONG_FUNCTIONS.get(f"{module}.{name}", FUNCTION_LINES_MAX)
+    }
+    assert long == {}
+
+
+def test_the_allowance_is_not_stale() -> None:
+    measured = {
+        f"{relative(path).removesuffix('.py').replace('/', '.')}.{name}": lines
+        for path in modules()
+        for name, lines in functions(tree(path))
+    }
+    assert {name for name in LONG_FUNCTIONS if measured.get(name, 0) <= FUNCTION_LINES_MAX} == set()
+
+
+def test_a_long_function_is_seen() -> None:
+    body = "\n".join(f"        x = {n}" for n in range(40))
+    planted = ast.parse(f'class A:\n    def f(self):\n        """One.\n\n        Two."""\n{body}\n')
+    assert functions(planted) == [("A.f", 41)]
+
+
+@pytest.mark.parametrize("name", ["run_manager", "helpers", "db_utils", "event_handler", "processor"])
+def test_a_vague_name_is_seen(name: str) -> None:
+    assert VAGUE.search(name)
+
+
+def test_classes_are_named_for_what_they_are() -> None:
+    """`logging.Handler` and SQLAlchemy's processors are their owners' words; ours end in none of these."""
+    vague = re.compile(r"(Manager|Helper|Utils?|Processor)$")
+    found = [
+        f"{relative(path)}: {node.name}"
+        for path in modules()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ClassDef) and vague.search(node.name)
+    ]
+    assert found == []
+
+
+# Built from pieces, so that this file does not contain what it looks for.
+MACHINE = re.compile(
+    "|".join(
+        [
+            r"(?<![A-Za-z0-9_.])/(?:work|root|farm|Users|home/[a-z])" + "/",
+            "/tmp/" + "wt",
+            r"\.\./" + "shared",
+            r"\." + "library/",
+            "pypi" + r"\.org",
+            "registry" + r"\.npmjs",
+            "deb" + r"\.debian",
+        ]
+    )
+)
+
+
+def test_nothing_committed_names_a_machine() -> None:
+    """Paths of the machine it was written on, and hosts of package indexes: packages come by name."""
+    found = []
+    for path in committed():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += [f"{relative(path)}:{number}" for number, line in enumerate(text.splitlines(), 1) if MACHINE.search(line)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "planted",
+    ["see /work" + "/main", "cd /root" + "/x", "'/Users" + "/me'", "../" + "shared/design.md", "https://pypi" + ".org/simple"],
+)
+def test_a_machines_path_is_seen(planted: str) -> None:
+    assert MACHINE.search(planted)
+
+
+@pytest.mark.parametrize("allowed", ["docs/work" + "/x", "framework" + "/x", "https://example.com/root" + "/x", "/tmp/recovery"])
+def test_other_paths_are_allowed(allowed: str) -> None:
+    assert not MACHINE.search(allowed)
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert len(modules()) > 10
+    assert PACKAGE / "core" / "ids.py" in modules()
+    assert any(path.name == "pyproject.toml" for path in committed())
