@@ -76,6 +76,10 @@ class SystemClock:
     def boot_us(self) -> int:
         return self._boot()
 
+    def skip(self, seconds: float) -> bool:  # noqa: ARG002
+        """A real clock cannot be moved on: the caller waits."""
+        return False
+
     def raise_mark(self, at_us: int) -> None:
         """Never read below `at_us` from now on: the highest time of a journal that was just loaded."""
         with self._lock:
@@ -112,6 +116,10 @@ class DatabaseClock:
 
     def boot_us(self) -> int:
         return self._boot()
+
+    def skip(self, seconds: float) -> bool:  # noqa: ARG002
+        """A real clock cannot be moved on: the caller waits."""
+        return False
 
     def raise_mark(self, at_us: int) -> None:
         """Never read below `at_us` from now on."""

@@ -218,3 +218,13 @@ def test_a_raised_mark_lifts_the_databases_clock_too() -> None:
     assert it.wall_us() == 7_000_000
     boot.us += 3
     assert it.wall_us() == 7_000_003
+
+
+def test_a_real_clock_is_not_skipped() -> None:
+    """Only a virtual clock moves on by itself; here the driver must wait, and time must not have moved."""
+    it, _, _ = clock()
+    assert not it.skip(3600)
+    assert it.wall_us() == 1_000_000
+    of_database, _, _ = database_clock()
+    assert not of_database.skip(3600)
+    assert of_database.wall_us() == 1_000_000
