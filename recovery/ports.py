@@ -24,6 +24,9 @@ class Clock(Protocol):
     def boot_us(self) -> int:
         """Microseconds on a clock that goes on in suspend and never steps (CLOCK_BOOTTIME): what durations are measured in."""
 
+    def skip(self, seconds: float) -> bool:
+        """A virtual clock moves on by itself and returns True; a real one returns False, and the driver waits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Owner:

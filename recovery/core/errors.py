@@ -1,11 +1,12 @@
 """Every error of the package, as one tree.
 
     RecoveryError
-      UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, AppNotFound, StoreUrlError
+      UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, ConcurrentStep,
+                        WorkflowUnknown, AppNotFound, StoreUrlError
       JournalError      IllegalHistory, AppendConflict, SchemaMismatch, JournalCorrupt, StoreUnavailable
       OwnershipError    LeaseUnavailable, FencedOut
       EffectError       EffectRejected, EffectInDoubt, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved
-      RunFailed
+      RunFailed, RunHeld, RunUnsettled, DecisionFailed
       ReplayError       Diverged, IncompatibleVersion
     InvariantViolated(AssertionError)      our bug; outside the tree, so that nobody catches it by habit
 
@@ -97,6 +98,20 @@ class RunInputDiffers(UsageError):
     template = (
         "Run {run_id!r} exists with another {what}: recorded {recorded}, given {given}. Nothing was sent or changed. "
         "Use the recorded one to continue that run, or choose a new run id."
+    )
+
+
+class ConcurrentStep(UsageError):
+    template = (
+        "Run {run_id!r}: step {step!r} began while {other} was still under way. Nothing was sent for it. Await (or finish) one "
+        "step before the next one."
+    )
+
+
+class WorkflowUnknown(UsageError):
+    template = (
+        "Run {run_id!r} belongs to workflow {workflow!r}, which this engine does not have (it has: {known}). Nothing was changed. "
+        "Give the engine that workflow, or name the app that has it with --app module:engine."
     )
 
 
@@ -224,6 +239,27 @@ class RunFailed(RecoveryError):
 
     exit_code = ExitCode.FAILED
     template = "Run {run_id!r} failed on its own: {error}: {message}. That outcome is final; look with `recover show {run_id}`."
+
+
+class RunUnsettled(RecoveryError):
+    exit_code = ExitCode.UNRESOLVED
+    template = (
+        "Run {run_id!r} has no outcome yet ({status}{reason}). Nothing was changed. Continue it with `recover --run-id {run_id}`."
+    )
+
+
+class RunHeld(RecoveryError):
+    exit_code = ExitCode.IN_DOUBT
+    template = "Run {run_id!r} is held ({reason}). Nothing was sent or changed. A person releases it."
+
+
+class DecisionFailed(RecoveryError):
+    """A deciding function's recorded failure; raised again on every replay."""
+
+    exit_code = ExitCode.FAILED
+    template = (
+        "Run {run_id!r}, step {step}: deciding failed with {error}: {message}. That is recorded; deciding again is a new step."
+    )
 
 
 # -- replay ------------------------------------------------------------------------------------------------------------

@@ -7,10 +7,14 @@ function of the entries; an illegal sequence raises IllegalHistory and is never 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from recovery.core.entries import Answered, Attempt, Decision, Entry, Intent, Observation, Opened, Settled, Source, Verdict, step_of
 from recovery.core.errors import IllegalHistory
+
+DIVERGE: Final = "diverge"
+"""The action of a verdict about the whole run: its replay and its record do not fit."""
 
 
 @dataclass(slots=True)
@@ -70,6 +74,7 @@ class History:
     opened: Opened | None = None
     steps: dict[str, Step] = field(default_factory=dict)
     ended: Settled | None = None
+    divergence: Verdict | None = None  # while it is the last entry
     length: int = 0
 
     @property
@@ -83,6 +88,9 @@ class History:
     def add(self, entry: Entry) -> None:
         """Take the next entry. Raises IllegalHistory if it cannot follow what is there."""
         self.length += 1
+        self.divergence = entry if isinstance(entry, Verdict) and entry.action == DIVERGE else None
+        if self.divergence is not None:
+            return
         if isinstance(entry, Opened):
             self._require(self.length == 1, "a run is opened by its first entry only")
             self.opened = entry
@@ -103,6 +111,10 @@ class History:
             self.ended = entry
         else:
             self._about_effect(entry)
+
+    def is_diverged_by(self, verdict: Verdict) -> bool:
+        """Whether this very divergence is what the journal ends with (saying it again would be no news)."""
+        return self.divergence is not None and replace(self.divergence, at_us=0) == replace(verdict, at_us=0)
 
     def _about_effect(self, entry: Attempt | Observation | Verdict | Settled) -> None:
         effect = self.steps.get(entry.step)
@@ -138,7 +150,10 @@ class History:
 
     def _require(self, condition: bool, problem: str) -> None:
         if not condition:
-            raise IllegalHistory(run_id=self.run_id, seq=self.length, problem=problem)
+            raise self._illegal(problem)
+
+    def _illegal(self, problem: str) -> IllegalHistory:
+        return IllegalHistory(run_id=self.run_id, seq=self.length, problem=problem)
 
 
 def fold(run_id: str, entries: Iterable[Entry], late: Iterable[Observation] = ()) -> History:

@@ -1,0 +1,127 @@
+"""Operations: what the machine asks of the world, as values.
+
+A procedure of the core is a coroutine that awaits operations; awaiting one yields the value itself to whoever drives the
+coroutine, and the driver feeds back what happened. So the same procedure runs under the sync driver, the async driver and a
+simulation, and nothing here does I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from recovery.core.entries import JSON, Answered, Attempt, Entry, Intent, Status
+
+T = TypeVar("T")
+
+
+class Op(Generic[T]):
+    """A request to the driver, answered with a T, or with an exception that is raised where it was awaited."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Op[Any], Any, T]:
+        return (yield self)  # type: ignore[no-any-return]  # the driver feeds a T; generators cannot say so
+
+
+@dataclass(frozen=True, slots=True)
+class Now(Op[int]):
+    """The wall clock, in microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boot(Op[int]):
+    """The boot clock, in microseconds: for durations, never for windows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Append(Op[None]):
+    """Make entries durable under the run's fence, all or none. Returns when they are."""
+
+    entries: tuple[Entry, ...]
+    status: Status
+    next_look_us: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Send(Op[Answered]):
+    """Perform the effect once, as the attempt that was just made durable."""
+
+    subject: Any  # the bound call; the core never looks inside
+    intent: Intent
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Op[Answered]):
+    """Ask the environment, read-only."""
+
+    subject: Any
+    intent: Intent
+
+
+@dataclass(frozen=True, slots=True)
+class Close(Op[Answered]):
+    """Close the key, as the attempt that was just made durable."""
+
+    subject: Any
+    intent: Intent
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What a deciding function gave, in stored form: a value, or the name of its error and a description."""
+
+    value: JSON
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decide(Op[Decided]):
+    """Let the user's function choose."""
+
+    subject: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep(Op[None]):
+    """Wait until the wall clock shows `until_us`; `why` is for the person who watches."""
+
+    until_us: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Use(Op[T]):
+    """Let `call` use the store. The async driver does it outside its event loop."""
+
+    call: Callable[[Any], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The workflow's function has returned."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The workflow's function has raised an ordinary exception of its own."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Execute(Op[Returned | Raised]):
+    """Run the workflow's function from its beginning, its steps going through `machine` and what becomes durable through `writer`.
+
+    Answered with what the function did, or with the Unwind that left it."""
+
+    subject: Any  # the workflow
+    input: JSON
+    machine: Any
+    writer: Any
