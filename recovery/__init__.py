@@ -1,3 +1,110 @@
-"""Recovery: after a crash, return the original outcome without repeating the effect, or say *in doubt*."""
+"""Recovery: after a crash, return the original outcome without repeating the effect, or say *in doubt*.
+
+Owns the public names. They are imported where they are first used (PEP 562), so that importing the package stays cheap.
+"""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from recovery import contracts, errors
+    from recovery.definitions.answer import (
+        Absent,
+        Answer,
+        Closed,
+        Expired,
+        Foreign,
+        Found,
+        Gone,
+        Indeterminate,
+        InFlight,
+        Mismatch,
+        NotSent,
+        Refused,
+        ReplyWas,
+        TurnedAway,
+        Unreachable,
+    )
+    from recovery.definitions.call import Call
+    from recovery.definitions.effect import Bound, Effect, Environment, effect
+    from recovery.definitions.rejection import Rejection
+    from recovery.definitions.run import Applied, AsyncRun, Rejected, Run
+    from recovery.definitions.workflow import Workflow, workflow
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Absent": "recovery.definitions.answer",
+    "Answer": "recovery.definitions.answer",
+    "Applied": "recovery.definitions.run",
+    "AsyncRun": "recovery.definitions.run",
+    "Bound": "recovery.definitions.effect",
+    "Call": "recovery.definitions.call",
+    "Closed": "recovery.definitions.answer",
+    "Effect": "recovery.definitions.effect",
+    "Environment": "recovery.definitions.effect",
+    "Expired": "recovery.definitions.answer",
+    "Foreign": "recovery.definitions.answer",
+    "Found": "recovery.definitions.answer",
+    "Gone": "recovery.definitions.answer",
+    "InFlight": "recovery.definitions.answer",
+    "Indeterminate": "recovery.definitions.answer",
+    "Mismatch": "recovery.definitions.answer",
+    "NotSent": "recovery.definitions.answer",
+    "Refused": "recovery.definitions.answer",
+    "Rejected": "recovery.definitions.run",
+    "Rejection": "recovery.definitions.rejection",
+    "ReplyWas": "recovery.definitions.answer",
+    "Run": "recovery.definitions.run",
+    "TurnedAway": "recovery.definitions.answer",
+    "Unreachable": "recovery.definitions.answer",
+    "Workflow": "recovery.definitions.workflow",
+    "effect": "recovery.definitions.effect",
+    "workflow": "recovery.definitions.workflow",
+}
+_MODULES = {"contracts", "errors"}
+
+__all__ = [
+    "Absent",
+    "Answer",
+    "Applied",
+    "AsyncRun",
+    "Bound",
+    "Call",
+    "Closed",
+    "Effect",
+    "Environment",
+    "Expired",
+    "Foreign",
+    "Found",
+    "Gone",
+    "InFlight",
+    "Indeterminate",
+    "Mismatch",
+    "NotSent",
+    "Refused",
+    "Rejected",
+    "Rejection",
+    "ReplyWas",
+    "Run",
+    "TurnedAway",
+    "Unreachable",
+    "Workflow",
+    "contracts",
+    "effect",
+    "errors",
+    "workflow",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return _import_module(f"recovery.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'recovery' has no attribute {name!r}")
+    value = globals()[name] = getattr(_import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

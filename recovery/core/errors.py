@@ -7,7 +7,7 @@
       OwnershipError    LeaseUnavailable, FencedOut
       EffectError       EffectRejected, EffectInDoubt, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved
       RunFailed, RunHeld, RunUnsettled, DecisionFailed
-      ReplayError       Diverged, IncompatibleVersion
+      ReplayError       Diverged, IncompatibleVersion, ValueUnreadable
     InvariantViolated(AssertionError)      our bug; outside the tree, so that nobody catches it by habit
 
 Owns what an error says: whether it happened, did not, or might have; who acts next; and, last, how. Fields are
@@ -281,6 +281,13 @@ class Diverged(ReplayError):
 class IncompatibleVersion(ReplayError):
     exit_code = ExitCode.USAGE
     template = "Run {run_id!r}, entry {seq} has format {found}, this version reads up to {known}. Nothing was changed. Install a newer recovery."
+
+
+class ValueUnreadable(ReplayError):
+    template = (
+        "{where}: the stored value at {path} does not fit {type} ({problem}). Nothing was sent or changed. "
+        "Run it with the code that wrote it, or make the type accept both forms."
+    )
 
 
 class InvariantViolated(AssertionError):

@@ -1,0 +1,241 @@
+"""The codec: values as JSON through pydantic types, and JSON as text, as canonical bytes and as a fingerprint.
+
+Owns what can be stored. Must not know runs, effects or storage. Invariant: a value is accepted if and only if
+decode(encode(value)) is identical to it in type and value, all the way down; everything else is refused with the path to
+the value and what to do, before anything happened. No pickle. Adapters are built when a codec is made, which is at
+import time for definitions: a type adapter built while a test has frozen the clock would fail.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from types import GenericAlias, NoneType
+from typing import Any, Final, Generic, TypeVar
+
+import rfc8785
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from recovery.core.entries import JSON
+from recovery.core.errors import DefinitionError, ValueNotStorable, ValueUnreadable
+from recovery.core.ids import digest_bytes
+from recovery.identical import DEPTH_MAX, Difference, difference, unfit
+
+T = TypeVar("T")
+
+SIZE_MAX: Final = 16 * 1024 * 1024  # bytes of UTF-8 JSON text
+INTEGER_MAX: Final = 2**53 - 1  # beyond it JSON numbers lose digits in most readers, and RFC 8785 (section 3.2.2.3) refuses them
+
+_INT: Final = "$int"  # {"$int": "9007199254740993"}: an integer beyond INTEGER_MAX, in decimal
+_DICT: Final = "$dict"  # {"$dict": {...}}: a user's object that has one key, and that key looks like a tag
+_CONFIG: Final = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+_PLAIN: Final = frozenset({str, int, bool, float, NoneType})
+_OWN_MESSAGES: Final = frozenset({"value_error", "assertion_error"})  # a validator's own words, which may quote the value
+
+
+class Codec(Generic[T]):
+    """Encodes values of one type. Raises DefinitionError if the type has no JSON form."""
+
+    def __init__(self, type_: Any, *, what: str = "type", name: str = "") -> None:
+        self.type = type_
+        self.title = type_title(type_)
+        try:
+            # inside a tuple, the configuration reaches stdlib dataclasses and TypedDicts; given to them directly it is refused
+            self.adapter: TypeAdapter[tuple[T]] = TypeAdapter(_tuple_of(type_), config=_CONFIG)
+            if not self.adapter.pydantic_complete:
+                self.adapter.rebuild()
+        except Exception as error:  # pydantic raises its own errors, NameError and TypeError here
+            raise DefinitionError(
+                what=what,
+                name=name or self.title,
+                problem=f"the type {self.title} has no JSON form",
+                advice="Use JSON types, dataclasses, TypedDicts, enums or pydantic models, resolvable where the definition stands.",
+            ) from error
+
+    def encode(self, value: T, *, where: str = "codec", root: str = "$") -> JSON:
+        """`value` as JSON. Raises ValueNotStorable naming the path (beginning with `root`) and what to do."""
+        try:
+            tree = self.adapter.dump_python((value,), mode="json", by_alias=True, round_trip=True, warnings=False)[0]
+            stored = _seal(tree, root)
+            text = dumps(stored)
+        except Exception as error:  # noqa: BLE001  # serializers are the user's code and may raise anything
+            raise _refused(where, root, self._diagnose(value, root, error)) from None
+        if (size := len(text.encode())) > SIZE_MAX:
+            problem = f"it takes {size} bytes as JSON, and {SIZE_MAX} is the limit"
+            raise _refused(
+                where, root, Difference(root, problem, "Keep it in a file or object store and store its name and digest.")
+            )
+        if type(value) is self.type and self.type in _PLAIN:
+            return stored
+        try:
+            copy = self._read(text)
+        except (ValidationError, ValueError) as error:
+            raise _refused(where, root, self._diagnose(value, root, error)) from None
+        if found := difference(value, copy, root):
+            raise _refused(where, root, unfit(value, root) or found)
+        return stored
+
+    def decode(self, stored: JSON, *, where: str = "codec", root: str = "$") -> T:
+        """The value that `encode` stored. Raises ValueUnreadable if the type no longer fits what is stored."""
+        if self.type in _PLAIN and type(stored) is self.type:
+            return stored  # type: ignore[no-any-return]
+        try:
+            return self._read(dumps(stored))
+        except ValidationError as error:
+            path, problem = _explained(error, root)
+        except (ValueError, TypeError, RecursionError) as error:
+            path, problem = root, str(error)
+        raise ValueUnreadable(where=where, path=path, type=self.title, problem=problem)
+
+    def copy(self, value: T, *, where: str = "codec", root: str = "$") -> T:
+        """The decoded copy of `value`: what a replay will see."""
+        return self.decode(self.encode(value, where=where, root=root), where=where, root=root)
+
+    def parse(self, given: Any, *, where: str = "codec", root: str = "$") -> T:
+        """A value from outside (a model's tool call): plain JSON, validated leniently. Raises ValueNotStorable."""
+        try:
+            return self.adapter.validate_json(f"[{dumps(given)}]", by_alias=True, by_name=True)[0]
+        except ValidationError as error:
+            path, problem = _explained(error, root)
+        except (ValueError, TypeError, RecursionError):
+            path, problem = root, "it is not JSON"
+        raise ValueNotStorable(where=where, path=path, problem=problem, advice=f"Give JSON that fits {self.title}.")
+
+    def _read(self, text: str) -> T:
+        if '"$' in text:
+            text = json.dumps(_unseal(json.loads(text)), allow_nan=False)
+        return self.adapter.validate_json(f"[{text}]", by_alias=True, by_name=True)[0]
+
+    def _diagnose(self, value: Any, root: str, error: Exception) -> Difference:
+        """Why a value did not survive: what no type could store comes first, since pydantic's words for it mislead."""
+        if found := unfit(value, root):
+            return found
+        if isinstance(error, _Unsealable):
+            return error.found
+        advice = f"Give a value of the declared type, {self.title}, or declare the type that it has."
+        if isinstance(error, ValidationError):
+            path, problem = _explained(error, root)
+            return Difference(path, f"it is a {type_title(type(value))} whose JSON form cannot be read back: {problem}", advice)
+        return Difference(root, f"{type_title(type(value))} has no JSON form as {self.title}", advice)
+
+
+def dumps(stored: JSON) -> str:
+    """Compact text, keys in the order they have: the same JSON gives the same text. NaN is refused with ValueError."""
+    return json.dumps(stored, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def loads(text: str) -> JSON:
+    """Strict: duplicate keys, NaN, infinities and numbers that overflow to them are refused with ValueError."""
+    try:
+        return _DECODER.decode(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def canonical(stored: JSON) -> bytes:
+    """RFC 8785 bytes. Numbers are JSON numbers there: 1 and 1.0 are one, and so are 0.0 and -0.0."""
+    return rfc8785.dumps(stored)
+
+
+def fingerprint(stored: JSON) -> str:
+    """The digest of the canonical form: BLAKE2b-256 in hex, under a prefix of its own."""
+    return digest_bytes(b"recovery-fingerprint-1", canonical(stored))
+
+
+def type_title(type_: Any) -> str:
+    """A type's name for people."""
+    if isinstance(type_, type) and not isinstance(type_, GenericAlias):
+        return type_.__name__
+    return str(type_).replace("typing.", "")
+
+
+def _tuple_of(type_: Any) -> Any:
+    return GenericAlias(tuple, (type_,))
+
+
+class _Unsealable(Exception):
+    def __init__(self, found: Difference) -> None:
+        super().__init__(found.problem)
+        self.found = found
+
+
+def _seal(tree: Any, path: str, depth: int = 0) -> JSON:
+    """The tree with tagged integers and escaped look-alikes. Refuses what is not JSON."""
+    kind = type(tree)
+    if kind is str:
+        if not tree.isascii():
+            tree.encode()  # a lone surrogate has no UTF-8 form: UnicodeEncodeError is a ValueError
+        return tree
+    if kind is int:
+        return tree if -INTEGER_MAX <= tree <= INTEGER_MAX else {_INT: str(tree)}
+    if kind is float:
+        if not math.isfinite(tree):
+            raise _Unsealable(
+                Difference(path, f"{tree} is not a finite number", "Use None, or a string, for what is not a number.")
+            )
+        return tree
+    if tree is None or kind is bool:
+        return tree
+    if depth >= DEPTH_MAX:
+        raise _Unsealable(Difference(path, f"it is nested deeper than {DEPTH_MAX} levels", "Flatten it."))
+    if kind is list:
+        return [_seal(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(tree)]
+    if kind is not dict:
+        raise _Unsealable(
+            Difference(path, f"{kind.__name__} is not a JSON type", "Use JSON types, dataclasses or pydantic models.")
+        )
+    sealed = {_seal_key(key, path): _seal(item, f"{path}.{key}", depth + 1) for key, item in tree.items()}
+    if len(sealed) == 1 and next(iter(sealed)).startswith("$"):
+        return {_DICT: sealed}
+    return sealed
+
+
+def _seal_key(key: Any, path: str) -> str:
+    if type(key) is not str:
+        raise _Unsealable(Difference(path, f"its key is a {type(key).__name__}", "Use strings as keys, or declare the keys' type."))
+    key.encode()
+    return key
+
+
+def _unseal(stored: JSON) -> Any:
+    if isinstance(stored, list):
+        return [_unseal(item) for item in stored]
+    if not isinstance(stored, dict):
+        return stored
+    if len(stored) == 1:
+        ((tag, inner),) = stored.items()
+        if tag == _INT and isinstance(inner, str):
+            return int(inner)
+        if tag == _DICT and isinstance(inner, dict):
+            return {key: _unseal(item) for key, item in inner.items()}
+        if tag.startswith("$"):
+            raise ValueError(f"unknown tag {tag!r}")
+    return {key: _unseal(item) for key, item in stored.items()}
+
+
+def _refused(where: str, root: str, found: Difference) -> ValueNotStorable:
+    return ValueNotStorable(where=where, path=found.path or root, problem=found.problem, advice=found.advice)
+
+
+def _explained(error: ValidationError, root: str) -> tuple[str, str]:
+    """(path, problem) of the first complaint, without the value and without words that may quote it."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    path = root + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"][1:])
+    return path[:200], "its validator refuses it" if first["type"] in _OWN_MESSAGES else first["msg"]
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("duplicate key")
+    return found
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:20]} is not a finite number")
+    return number
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_finite, parse_float=_finite)

@@ -1,0 +1,148 @@
+"""Answers: what an environment says about one effect, as adapters write it.
+
+Owns the words in which probes, closes and bodies answer. Knows neither codecs nor verdicts: only `judge` decides what an
+answer proves. Invariant: an answer states one fact and never a conclusion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from recovery.definitions.rejection import Rejection
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+DETAIL_MAX: Final = 500  # characters
+
+
+def clipped(text: str, limit: int = DETAIL_MAX) -> str:
+    """`text`, bounded."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """`detail` is for people: bounded to DETAIL_MAX characters, and it must hold no secrets, since it is journaled."""
+
+    detail: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "detail", clipped(self.detail))
+
+
+@dataclass(frozen=True, slots=True)
+class Found(_Answer, Generic[T_co]):
+    """It happened. `outcome` is what the body would have returned.
+
+    fingerprint: of the request that the environment stored, None where it does not tell; the contract's stable fields are
+        compared then.
+    receipt: the receipt's own id, "" where it has none.
+    original: this is the first reply, not the object's present state; None: as the contract's look-up says.
+    """
+
+    outcome: T_co
+    fingerprint: str | None = None
+    receipt: str = ""
+    original: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused(_Answer):
+    """The environment remembers that it refused this key, with a declared rejection."""
+
+    error: Rejection
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Absent(_Answer):
+    """Nothing under this key as of `as_of`, which needs a time zone; None: as of the question, less the contract's lag."""
+
+    as_of: datetime | None = None
+
+    def __post_init__(self) -> None:
+        _Answer.__post_init__(self)
+        if self.as_of is not None and self.as_of.utcoffset() is None:
+            raise ValueError("Absent(as_of=...) needs a time with a time zone, such as datetime.now(UTC)")
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight(_Answer):
+    """A copy is being worked on. `retry_after`: how long the environment asks to wait."""
+
+    retry_after: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gone(_Answer):
+    """It happened, and its object has been removed since. Answer this before Foreign."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign(_Answer):
+    """The name is taken by an object that is not ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch(_Answer):
+    """The key answers for another request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closed(_Answer):
+    """The key is refused for ever, and nothing happened under it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expired(_Answer):
+    """The key's window or the receipt's retention is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Indeterminate(_Answer):
+    """A remembered failure that says nothing about the effect, such as a cached 500."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable(_Answer):
+    """No answer: it might have happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnedAway(_Answer):
+    """This request did nothing, and nothing is said about earlier ones: 401, 429, a 5xx that had no effect."""
+
+    retry_after: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent(_Answer):
+    """Proof that this request never left: a refused connection, a failure before the first byte."""
+
+
+Answer: TypeAlias = (
+    Found[T]
+    | Refused
+    | Absent
+    | InFlight
+    | Gone
+    | Foreign
+    | Mismatch
+    | Closed
+    | Expired
+    | Indeterminate
+    | Unreachable
+    | TurnedAway
+    | NotSent
+)
+
+
+class ReplyWas(Exception):
+    """Raised by an effect's body to answer with something else than a value: `raise ReplyWas(InFlight())`."""
+
+    def __init__(self, answer: Answer[object]) -> None:
+        super().__init__(answer)
+        self.answer = answer

@@ -1,0 +1,393 @@
+"""Effects: changes outside our database, defined once and bound to arguments before they are performed.
+
+Owns what an effect is: its body, contract, environment, probe, close and compensation. Knows no engine: a driver makes the
+call, invokes the body and reports what came out. Invariant: a bound effect can be rebuilt from its name and its stored
+arguments alone, and its body sees the decoded copies on the first attempt too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import wraps
+from types import FrameType
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
+
+from recovery.codec import Codec, fingerprint
+from recovery.core.contracts import Contract
+from recovery.core.entries import JSON, Answered
+from recovery.core.errors import DefinitionError, ValueNotStorable, ValueUnreadable
+from recovery.definitions.answer import Answer
+from recovery.definitions.call import Call
+from recovery.definitions.rejection import Rejection, decode_rejection
+from recovery.definitions.replies import Replies
+from recovery.definitions.signature import Signature, check_name, read_signature
+
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R")
+
+TIMEOUT_DEFAULT: Final = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The outside system that an effect changes.
+
+    scope: the account, region, endpoint or credential's view, as a string or as a function that is asked at each intent.
+    One key means one effect within (environment, scope).
+    """
+
+    name: str
+    scope: str | Callable[[], str] = ""
+
+    def __post_init__(self) -> None:
+        check_name("environment", self.name)
+
+    def current_scope(self) -> str:
+        return self.scope if isinstance(self.scope, str) else self.scope()
+
+
+@dataclass(frozen=True, slots=True)
+class Bound(Generic[T]):
+    """An effect with its arguments in stored form: what `run.perform` takes, and what an intent is written from."""
+
+    effect: Effect[..., T]
+    stored: Mapping[str, JSON]
+    fingerprint: str
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Fresh decoded copies; changing them changes nothing here."""
+        return self.effect.signature.decode(self.stored)
+
+    def invoke(self, call: Call) -> Any:
+        """Run the body once. A coroutine for an async effect."""
+        return self.effect.fn(call, **self.arguments)
+
+    def ask(self, call: Call) -> Any:
+        """Run the probe once. Only if the effect has one."""
+        return _present(self.effect.probe_body, self.effect, "probe")(call, **self.arguments)
+
+    def close(self, call: Call) -> Any:
+        """Run the close once. Only if the effect has one."""
+        return _present(self.effect.close_body, self.effect, "close")(call, **self.arguments)
+
+
+class Effect(Generic[P, T]):
+    """A definition. Calling it binds arguments and does nothing else."""
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        contract: Contract,
+        *,
+        name: str,
+        environment: Environment | None,
+        rejects: Sequence[type[Rejection]],
+        timeout: timedelta,
+        frame: FrameType | None,
+    ) -> None:
+        self.fn = fn
+        self.name = name
+        self.contract = contract
+        self.timeout = timeout
+        self.signature: Signature = read_signature(fn, what="effect", name=name, first="Call", frame=frame)
+        if self.signature.first is not Call:
+            raise _refused(name, "its first parameter is not a Call", "Annotate it: `call: Call`; `call.key` is what to send.")
+        if timeout <= timedelta(0):
+            raise _refused(name, "its timeout is not longer than zero", "Say how long one attempt may take.")
+        self.environment = environment or Environment(name)
+        self.rejects = _by_name(rejects, name)
+        self.outcome: Codec[T] = Codec(self.signature.returns, what="effect", name=name)
+        original = contract.lookup is None or contract.lookup.original
+        self.replies = Replies(self.signature.where, self.outcome, self.rejects, original)
+        self.probe_body: Callable[..., Any] | None = None
+        self.close_body: Callable[..., Any] | None = None
+        self.compensated_by: Effect[..., Any] | None = None
+        self.__doc__ = fn.__doc__
+
+    def __repr__(self) -> str:
+        return f"<effect {self.name}>"
+
+    @property
+    def is_async(self) -> bool:
+        return self.signature.is_async
+
+    @property
+    def accepts_none(self) -> bool:
+        """Whether None is one of its values, so that an effect that is applied without a value can still return."""
+        try:
+            return self.outcome.encode(None) is None  # type: ignore[arg-type]
+        except ValueNotStorable:
+            return False
+
+    # -- binding -------------------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Bound[T]:
+        """Bind arguments; nothing happens yet. Raises ValueNotStorable for what cannot be stored."""
+        return self.bind(self.signature.encode(args, kwargs))
+
+    def bind(self, stored: Mapping[str, JSON]) -> Bound[T]:
+        """Bind stored arguments, as a journal holds them. Reading them raises ValueUnreadable if they no longer fit."""
+        return Bound(self, dict(stored), fingerprint({"effect": self.name, "arguments": dict(stored)}))
+
+    def parse(self, given: Mapping[str, Any]) -> Bound[T]:
+        """Bind plain JSON from outside, such as a model's tool call. Raises ValueNotStorable saying what does not fit."""
+        return self.bind(self.signature.parse(given))
+
+    def json_schema(self) -> dict[str, JSON]:
+        """The parameters as JSON Schema, for a tool's declaration."""
+        description = {"description": inspect.cleandoc(self.__doc__)} if self.__doc__ else {}
+        return {"title": self.name, **description, **self.signature.json_schema()}
+
+    # -- what came out -------------------------------------------------------------------------------------------------
+
+    def returned(self, value: T) -> Answered:
+        """The body returned `value`."""
+        return self.replies.returned(value)
+
+    def raised(self, error: BaseException) -> Answered | None:
+        """The body raised. None: no answer at all (cancellation); the driver raises it on and the effect stays unknown."""
+        return self.replies.raised(error)
+
+    def probed(self, answer: Any) -> Answered:
+        """The probe or the close returned `answer`."""
+        return self.replies.probed(answer)
+
+    def probe_raised(self, error: BaseException) -> Answered | None:
+        """The probe or the close raised."""
+        return self.replies.probe_raised(error)
+
+    def decode_value(self, stored: JSON) -> T:
+        """A stored outcome. Raises ValueUnreadable."""
+        return self.outcome.decode(stored, where=self.signature.where, root="result")
+
+    def decode_rejection(self, name: str, stored: JSON) -> Rejection:
+        """A stored rejection. Raises ValueUnreadable if it is no longer declared or no longer fits."""
+        if name not in self.rejects:
+            problem = "it is not declared in rejects="
+            raise ValueUnreadable(where=self.signature.where, path=f"rejection {name}", type="its rejections", problem=problem)
+        return decode_rejection(self.rejects[name], stored)
+
+    # -- companions ----------------------------------------------------------------------------------------------------
+
+    @overload
+    def probe(
+        self, fn: Callable[Concatenate[Call, P], Coroutine[Any, Any, Answer[T]]], /
+    ) -> Callable[Concatenate[Call, P], Coroutine[Any, Any, Answer[T]]]: ...
+    @overload
+    def probe(self, fn: Callable[Concatenate[Call, P], Answer[T]], /) -> Callable[Concatenate[Call, P], Answer[T]]: ...
+    def probe(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
+        """Define how to ask the environment about one call, read-only. Same parameters and colour as the effect."""
+        if self.probe_body is not None:
+            raise _refused(self.name, "it has a probe already", "Define one probe.")
+        self._check_companion(fn, "probe", inspect.currentframe())
+        self.probe_body = fn
+        return fn
+
+    @overload
+    def close(
+        self, fn: Callable[Concatenate[Call, P], Coroutine[Any, Any, Answer[T]]], /
+    ) -> Callable[Concatenate[Call, P], Coroutine[Any, Any, Answer[T]]]: ...
+    @overload
+    def close(self, fn: Callable[Concatenate[Call, P], Answer[T]], /) -> Callable[Concatenate[Call, P], Answer[T]]: ...
+    def close(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
+        """Define how to close a key atomically: get its outcome, or have the environment refuse it for ever."""
+        if self.close_body is not None:
+            raise _refused(self.name, "it has a close already", "Define one close.")
+        if not self.contract.close:
+            raise _refused(self.name, "its contract does not promise an atomic close", "State `close=True` there if that is true.")
+        self._check_companion(fn, "close", inspect.currentframe())
+        self.close_body = fn
+        return fn
+
+    def compensation(
+        self,
+        contract: Contract,
+        *,
+        rejects: Sequence[type[Rejection]] = (),
+        timeout: timedelta = TIMEOUT_DEFAULT,
+        name: str | None = None,
+    ) -> CompensationDecorator[P, T]:
+        """Define the effect that undoes this one. Its parameters: the call, the outcome, then the effect's own."""
+        _check_contract(contract, f"compensation of {self.name}")
+        return CompensationDecorator(self, contract, tuple(rejects), timeout, name)
+
+    def compensate(self, bound: Bound[T], outcome: T) -> Bound[Any]:
+        """The compensation of one settled call, bound. Only if the effect has one."""
+        if self.compensated_by is None:
+            raise _refused(self.name, "it has no compensation", "Define one with `.compensation(contract)`.")
+        lead = next(iter(self.compensated_by.signature.parameters))
+        stored = self.outcome.encode(outcome, where=self.signature.where, root="result")
+        return self.compensated_by.bind({lead: stored, **bound.stored})
+
+    def _check_companion(self, fn: Callable[..., Any], role: str, frame: FrameType | None) -> None:
+        signature = read_signature(fn, what=role, name=self.name, first="Call", frame=frame.f_back if frame else None)
+        if signature.first is not Call:
+            raise _refused(self.name, f"the first parameter of its {role} is not a Call", "Annotate it: `call: Call`.", role)
+        check_colour(self, signature.is_async, role)
+        check_parameters(self, signature.parameters, role)
+
+
+class CompensationDecorator(Generic[P, T]):
+    """What `effect.compensation(contract)` returns; decorates the undoing body."""
+
+    def __init__(
+        self, of: Effect[P, T], contract: Contract, rejects: tuple[type[Rejection], ...], timeout: timedelta, name: str | None
+    ) -> None:
+        self._of = of
+        self._contract = contract
+        self._rejects = rejects
+        self._timeout = timeout
+        self._name = name
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Call, T, P], Coroutine[Any, Any, R]], /) -> Effect[Concatenate[T, P], R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Call, T, P], R], /) -> Effect[Concatenate[T, P], R]: ...
+    def __call__(self, fn: Callable[..., Any], /) -> Effect[..., Any]:
+        of, frame = self._of, inspect.currentframe()
+        if of.compensated_by is not None:
+            raise _refused(of.name, "it has a compensation already", "Define one compensation.")
+        undo: Effect[..., Any] = Effect(
+            fn,
+            self._contract,
+            name=self._name or function_name(fn),
+            environment=of.environment,
+            rejects=self._rejects,
+            timeout=self._timeout,
+            frame=frame.f_back if frame else None,
+        )
+        check_colour(of, undo.is_async, "compensation")
+        parameters = dict(undo.signature.parameters)
+        lead = next(iter(parameters), None)
+        if lead is None or parameters.pop(lead).type != of.signature.returns:
+            problem = f"its second parameter is not the outcome of {of.name!r}, {of.outcome.title}"
+            raise _refused(undo.name, problem, "Write `(call: Call, outcome: ..., *, ...)`.", "compensation")
+        check_parameters(of, parameters, "compensation")
+        of.compensated_by = undo
+        return undo
+
+
+class EffectDecorator:
+    """What `effect(contract)` returns; decorates the body."""
+
+    def __init__(
+        self,
+        contract: Contract,
+        environment: Environment | None,
+        rejects: tuple[type[Rejection], ...],
+        timeout: timedelta,
+        name: str | None,
+    ) -> None:
+        self._contract = contract
+        self._environment = environment
+        self._rejects = rejects
+        self._timeout = timeout
+        self._name = name
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Call, P], Coroutine[Any, Any, T]], /) -> Effect[P, T]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Call, P], T], /) -> Effect[P, T]: ...
+    def __call__(self, fn: Callable[..., Any], /) -> Effect[..., Any]:
+        frame = inspect.currentframe()
+        return Effect(
+            fn,
+            self._contract,
+            name=self._name or function_name(fn),
+            environment=self._environment,
+            rejects=self._rejects,
+            timeout=self._timeout,
+            frame=frame.f_back if frame else None,
+        )
+
+
+def _contract_required(define: Callable[P, T]) -> Callable[P, T]:
+    @wraps(define)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        _check_contract(args[0] if args else kwargs.get("contract"), "")
+        return define(*args, **kwargs)
+
+    return checked
+
+
+@_contract_required
+def effect(
+    contract: Contract,
+    *,
+    environment: Environment | None = None,
+    rejects: Sequence[type[Rejection]] = (),
+    timeout: timedelta = TIMEOUT_DEFAULT,
+    name: str | None = None,
+) -> EffectDecorator:
+    """Define an effect from a function `(call: Call, ...) -> value`.
+
+    contract: what the environment promises; `contracts.Opaque()` promises nothing.
+    environment: what is changed, with its scope; an environment named like the effect by default.
+    rejects: the declared errors; every other exception means that it might have happened.
+    timeout: how long one attempt may take; its sender gives up then.
+    name: what the journal keeps; the function's name by default. Set it before renaming the function.
+
+    Raises DefinitionError for a definition that cannot be true.
+    """
+    return EffectDecorator(contract, environment, tuple(rejects), timeout, name)
+
+
+def check_colour(of: Effect[..., Any], is_async: bool, role: str) -> None:
+    """A companion has its effect's colour, since one driver runs both."""
+    if is_async != of.is_async:
+        have, want = ("async def", "def") if is_async else ("def", "async def")
+        raise _refused(of.name, f"its {role} is `{have}` and its body is `{want}`", f"Make the {role} `{want}` too.", role)
+
+
+def check_parameters(of: Effect[..., Any], parameters: Mapping[str, Codec[Any]], role: str) -> None:
+    """A companion has its effect's parameters, by name and type."""
+    given = {name: codec.type for name, codec in parameters.items()}
+    wanted = {name: codec.type for name, codec in of.signature.parameters.items()}
+    odd = sorted(
+        name for name in given.keys() | wanted.keys() if name not in given or name not in wanted or given[name] != wanted[name]
+    )
+    if odd:
+        problem = f"its {role} and its body differ in the parameter {odd[0]!r}"
+        raise _refused(of.name, problem, f"Give the {role} the effect's parameters, by name and type.", role)
+
+
+def function_name(fn: Any) -> str:
+    return str(getattr(fn, "__name__", type(fn).__name__))
+
+
+def _check_contract(contract: Any, name: str) -> None:
+    if isinstance(contract, Contract):
+        return
+    bare = callable(contract)
+    raise _refused(
+        name or (function_name(contract) if bare else "without a name"),
+        "it has no contract",
+        "Say what the environment promises: `@effect(contracts.Keyed(window=...))`, or `@effect(contracts.Opaque())` if nothing.",
+    )
+
+
+def _by_name(rejects: Sequence[type[Rejection]], name: str) -> dict[str, type[Rejection]]:
+    found: dict[str, type[Rejection]] = {}
+    for cls in rejects:
+        if not (isinstance(cls, type) and issubclass(cls, Rejection)) or cls is Rejection:
+            raise _refused(
+                name, f"{cls!r} in rejects= is not a subclass of Rejection", "Declare `class X(Rejection)` with its fields."
+            )
+        if found.setdefault(cls.name, cls) is not cls:
+            raise _refused(name, f"two rejections are named {cls.name!r}", "Give one of them another `name`.")
+    return found
+
+
+def _present(body: Callable[..., Any] | None, of: Effect[..., Any], role: str) -> Callable[..., Any]:
+    if body is None:
+        raise _refused(of.name, f"it has no {role}", f"Define one with `@{of.name}.{role}`.")
+    return body
+
+
+def _refused(name: str, problem: str, advice: str, what: str = "effect") -> DefinitionError:
+    return DefinitionError(what=what, name=name, problem=problem, advice=advice)

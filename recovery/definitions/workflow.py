@@ -1,0 +1,170 @@
+"""Workflows: functions that decide and perform through a run.
+
+Owns what a workflow is: its name, version, colour, input, result and failure in stored form. Knows no engine. Invariant:
+the same input gives the same digest, and a workflow's colour and the type of its run agree.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
+
+from recovery.codec import Codec, fingerprint
+from recovery.core.entries import JSON
+from recovery.core.errors import DefinitionError, ValueNotStorable
+from recovery.definitions.answer import clipped
+from recovery.definitions.rejection import Rejection, encode_rejection
+from recovery.definitions.replies import error_name
+from recovery.definitions.run import AsyncRun, Run
+from recovery.definitions.signature import Signature, read_signature
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MESSAGE_MAX: Final = 2000  # characters of a failure's message
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A workflow's own uncaught exception. `error`: its qualified type, or a rejection's stable name."""
+
+    error: str
+    message: str
+    fields: Mapping[str, JSON] | None = None  # of a rejection
+
+    def to_json(self) -> JSON:
+        return {"message": self.message} | ({} if self.fields is None else {"fields": dict(self.fields)})
+
+
+class Workflow(Generic[P, R]):
+    """A definition. Run it with an engine: `engine.run(run_id, workflow, ...)`."""
+
+    def __init__(self, fn: Callable[..., Any], *, name: str, version: str, frame: FrameType | None) -> None:
+        self.fn = fn
+        self.name = name
+        self.version = version
+        self.signature: Signature = read_signature(fn, what="workflow", name=name, first="Run", frame=frame)
+        self._check_colour()
+        self.result: Codec[R] = Codec(self.signature.returns, what="workflow", name=name)
+        self.__doc__ = fn.__doc__
+
+    def __repr__(self) -> str:
+        return f"<workflow {self.name} version {self.version}>"
+
+    @property
+    def is_async(self) -> bool:
+        return self.signature.is_async
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, JSON]:
+        """The input in stored form, by parameter name. Raises ValueNotStorable."""
+        return self.signature.encode(args, kwargs)
+
+    def digest(self, stored: Mapping[str, JSON]) -> str:
+        """The digest of an input: the same run id must always come with the same one."""
+        return fingerprint({"workflow": self.name, "input": dict(stored)})
+
+    def arguments(self, stored: Mapping[str, JSON]) -> dict[str, Any]:
+        """Fresh arguments for one execution, by name. Raises ValueUnreadable."""
+        return self.signature.decode(stored)
+
+    def invoke(self, run: Run | AsyncRun, stored: Mapping[str, JSON]) -> Any:
+        """Execute the body. A coroutine for an async workflow."""
+        return self.fn(run, **self.arguments(stored))
+
+    def encode_result(self, value: R) -> JSON:
+        """The result in stored form. Raises ValueNotStorable."""
+        return self.result.encode(value, where=self.signature.where, root="result")
+
+    def decode_result(self, stored: JSON) -> R:
+        """The result that was stored. Raises ValueUnreadable."""
+        return self.result.decode(stored, where=self.signature.where, root="result")
+
+    def encode_failure(self, error: Exception) -> Failure:
+        """What is kept of an uncaught exception: its type and a bounded message; a rejection keeps its fields."""
+        message = clipped(_message(error), MESSAGE_MAX)
+        if isinstance(error, Rejection):
+            try:
+                return Failure(error.name, message, encode_rejection(error))
+            except ValueNotStorable:
+                return Failure(error.name, message)
+        return Failure(error_name(error), message)
+
+    def _check_colour(self) -> None:
+        first, colour = self.signature.first, "async def" if self.is_async else "def"
+        wanted: type[Run | AsyncRun] = AsyncRun if self.is_async else Run
+        if first is wanted:
+            return
+        if first in {Run, AsyncRun}:
+            problem = f"it is `{colour}` and takes a {first.__name__}"
+            other = "def" if self.is_async else "async def"
+            advice = (
+                f"An `{colour}` workflow takes {wanted.__name__}"
+                if self.is_async
+                else f"A `{colour}` workflow takes {wanted.__name__}"
+            )
+            raise DefinitionError(
+                what="workflow",
+                name=self.name,
+                problem=problem,
+                advice=f"{advice}; write `run: {wanted.__name__}`, or make it `{other}`.",
+            )
+        problem = f"its first parameter is not a {wanted.__name__}"
+        raise DefinitionError(what="workflow", name=self.name, problem=problem, advice=f"Annotate it: `run: {wanted.__name__}`.")
+
+
+class AsyncWorkflowMustTakeAsyncRun:
+    """What type checkers see instead of a Workflow where an `async def` takes Run. Defining one raises DefinitionError."""
+
+
+class WorkflowDecorator:
+    """What `workflow(name=...)` returns; decorates the body."""
+
+    def __init__(self, name: str | None, version: str) -> None:
+        self._name = name
+        self._version = version
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[AsyncRun, P], Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Run, P], Coroutine[Any, Any, R]], /) -> AsyncWorkflowMustTakeAsyncRun: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Run, P], R], /) -> Workflow[P, R]: ...
+    def __call__(self, fn: Callable[..., Any], /) -> Any:
+        frame = inspect.currentframe()
+        return _define(fn, self._name, self._version, frame)
+
+
+@overload
+def workflow(fn: Callable[Concatenate[AsyncRun, P], Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
+@overload
+def workflow(fn: Callable[Concatenate[Run, P], Coroutine[Any, Any, R]], /) -> AsyncWorkflowMustTakeAsyncRun: ...  # type: ignore[overload-overlap]
+@overload
+def workflow(fn: Callable[Concatenate[Run, P], R], /) -> Workflow[P, R]: ...
+@overload
+def workflow(*, name: str | None = None, version: str = "1") -> WorkflowDecorator: ...
+def workflow(fn: Callable[..., Any] | None = None, /, *, name: str | None = None, version: str = "1") -> Any:
+    """Define a workflow from `def f(run: Run, ...)` or `async def f(run: AsyncRun, ...)`.
+
+    name: what the journal keeps; the function's name by default. Set it before renaming the function.
+    version: recorded with each run.
+
+    Raises DefinitionError for a definition that cannot run.
+    """
+    if fn is None:
+        return WorkflowDecorator(name, version)
+    return _define(fn, name, version, inspect.currentframe())
+
+
+def _define(fn: Any, name: str | None, version: str, frame: FrameType | None) -> Workflow[..., Any]:
+    chosen = name or str(getattr(fn, "__name__", type(fn).__name__))
+    return Workflow(fn, name=chosen, version=version, frame=frame.f_back if frame else None)
+
+
+def _message(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # a failing __str__ must not hide that the workflow failed
+        return ""
