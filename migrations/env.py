@@ -1,0 +1,40 @@
+"""The alembic environment: runs migrations on the connection that the caller hands in.
+
+Owns nothing but the wiring. `recovery.storage.migrate` calls it; so does `alembic` in a checkout, with the database in
+RECOVERY_DB (its settings are in pyproject.toml). Each migration is one transaction.
+"""
+
+from __future__ import annotations
+
+import os
+
+import sqlalchemy as sa
+from alembic import context
+
+from recovery.storage.schema import VERSION_TABLE, metadata
+
+
+def ours(_object: object, name: str | None, kind: str, _reflected: bool, _compare_to: object) -> bool:
+    """Other tables in the same database are not ours to compare or drop."""
+    return kind != "table" or name in metadata.tables
+
+
+def migrate_on(connection: sa.Connection) -> None:
+    context.configure(
+        connection=connection,
+        target_metadata=metadata,
+        version_table=VERSION_TABLE,
+        include_object=ours,
+        compare_server_default=True,
+        render_as_batch=connection.dialect.name == "sqlite",
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+given = context.config.attributes.get("connection")
+if given is not None:
+    migrate_on(given)
+else:
+    with sa.create_engine(os.environ["RECOVERY_DB"]).connect() as opened:
+        migrate_on(opened)

@@ -1,0 +1,50 @@
+"""Database: what one dialect must be able to do for the one Core implementation.
+
+Owns the seam between `sql` and its dialects, and nothing else. Invariant: a dialect decides how a transaction is held and how a batch
+is fenced; what is written and what it means is the same on all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import sqlalchemy as sa
+
+from recovery.ports import Append, AppendResult, NewRun
+
+
+class Database(Protocol):
+    """One database and its connections. Opens nothing before its first use; safe for several threads."""
+
+    url: str  # for people, without password
+
+    def ready(self, *, writing: bool) -> bool:
+        """Make sure that the schema is ours to use, at the cost of one comparison once it is.
+
+        False: there is no database yet, and this is a read, so that there will be none. Raises SchemaMismatch, StoreUrlError."""
+
+    def reading(self) -> AbstractContextManager[sa.Connection]:
+        """A connection for one statement, which sees what is committed."""
+
+    def snapshot(self) -> AbstractContextManager[sa.Connection]:
+        """A connection all of whose statements see one committed state."""
+
+    def writing(self) -> AbstractContextManager[sa.Connection]:
+        """A connection in a write transaction: durable when the block ends, nothing happened when it raises."""
+
+    def open_run(self, new: NewRun) -> bool:
+        """Insert the run and its rows, or write nothing and return False if the run id is there."""
+
+    def insert_evidence(self, connection: sa.Connection, columns: dict[str, object]) -> None:
+        """Insert unless an identical item is there."""
+
+    def append(self, batch: Sequence[Append]) -> list[AppendResult]:
+        """`ports.Journal.append`, without retries."""
+
+    def now_us(self) -> int:
+        """`ports.Journal.now_us`, its own readiness included."""
+
+    def close(self) -> None:
+        """Give up connections; the next use opens them again."""

@@ -1,0 +1,116 @@
+"""Faults: what a database driver's errors mean to a caller.
+
+Owns the one translation of driver errors, at the edge. Knows nothing of statements. Invariant: nothing of SQLAlchemy, sqlite3 or
+psycopg leaves the storage layer, and only what is known to be about the database itself (and not about this moment) is blamed on
+its URL; everything else is StoreUnavailable, after which every write may be repeated as it stands.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from recovery.core.errors import InvariantViolated, SchemaMismatch, StoreUnavailable, StoreUrlError
+
+# Primary result codes (https://www.sqlite.org/rescode.html): the file itself is wrong, and waiting does not help.
+_SQLITE_UNUSABLE: Final = {
+    sqlite3.SQLITE_CANTOPEN: "its file cannot be opened",
+    sqlite3.SQLITE_CORRUPT: "its file is damaged",
+    sqlite3.SQLITE_NOTADB: "its file is not an SQLite database",
+    sqlite3.SQLITE_PERM: "access to its file is denied",
+    sqlite3.SQLITE_AUTH: "access to its file is denied",
+    sqlite3.SQLITE_READONLY: "its file may not be written",
+}
+_SQLITE_TRANSIENT: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+# Classes and codes of https://www.postgresql.org/docs/current/errcodes-appendix.html.
+_POSTGRES_UNUSABLE: Final = {
+    "25006": "it is read-only (a standby?)",
+    "28000": "it refuses this user",
+    "28P01": "it refuses this password",
+    "3D000": "there is no such database",
+    "42501": "this user lacks a permission",
+}
+_POSTGRES_UNMIGRATED: Final = {"42P01", "42703", "3F000"}  # no such table, column, schema
+_POSTGRES_TRANSIENT: Final = ("08", "40", "53", "55P03", "57P", "58")
+# A server that refuses a connection sends its code before libpq keeps codes: only the text is left.
+_SERVER_PASSING: Final = (
+    "starting up",
+    "shutting down",
+    "recovery mode",
+    "not yet accepting",
+    "too many",
+    "connection slots",
+    "terminating",
+)
+
+MIGRATE: Final = "Run `recover migrate` on it."
+
+
+def transient(error: Exception) -> bool:
+    """Whether the same call may succeed a moment later."""
+    if isinstance(error, PoolTimeout):
+        return True
+    if not isinstance(error, DBAPIError):
+        return False
+    if error.connection_invalidated:
+        return True
+    cause = error.orig
+    if isinstance(cause, sqlite3.Error):
+        return _sqlite_code(cause) in _SQLITE_TRANSIENT
+    state = _sqlstate(cause)
+    if state:
+        return state.startswith(_POSTGRES_TRANSIENT)
+    return type(cause).__name__ in {"OperationalError", "ConnectionTimeout"} and not _refused_by_server(cause)
+
+
+def translated(error: Exception, url: str) -> Exception:
+    """What to raise instead of a driver's error, `from` it. `url` is the one for people."""
+    if not isinstance(error, DBAPIError):
+        return StoreUnavailable(url=url, problem=_first_line(error))
+    cause = error.orig
+    if isinstance(error, IntegrityError):
+        return InvariantViolated(f"The database {url} refused a row that this code believes legal: {_first_line(cause)}.")
+    if isinstance(cause, sqlite3.Error):
+        problem = _SQLITE_UNUSABLE.get(_sqlite_code(cause))
+        if problem is not None:
+            return StoreUrlError(
+                url=url, problem=problem, advice="Check the path and its permissions, or restore it from a backup."
+            )
+        if "no such table" in str(cause) or "no such column" in str(cause):
+            return SchemaMismatch(url=url, problem="is not migrated", advice=MIGRATE)
+        return StoreUnavailable(url=url, problem=_first_line(cause))
+    state = _sqlstate(cause)
+    if state in _POSTGRES_UNMIGRATED:
+        return SchemaMismatch(url=url, problem="is not migrated", advice=MIGRATE)
+    if state in _POSTGRES_UNUSABLE:
+        return StoreUrlError(url=url, problem=_POSTGRES_UNUSABLE[state], advice="Check the URL and what its user may do.")
+    if not state and (_refused_by_server(cause) or type(cause).__name__ == "ProgrammingError"):
+        return StoreUrlError(url=url, problem=_first_line(cause), advice="Check the URL.")
+    return StoreUnavailable(url=url, problem=_first_line(cause))
+
+
+def is_driver_error(error: Exception) -> bool:
+    return isinstance(error, SQLAlchemyError)
+
+
+def _sqlite_code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte of an extended code is its primary one
+
+
+def _sqlstate(cause: BaseException | None) -> str:
+    return getattr(cause, "sqlstate", None) or ""
+
+
+def _refused_by_server(cause: BaseException | None) -> bool:
+    text = str(cause)
+    return "FATAL:" in text and not any(words in text for words in _SERVER_PASSING)
+
+
+def _first_line(error: BaseException | None) -> str:
+    """One line for a sentence: drivers add hints and statements below it."""
+    line = str(error).strip().partition("\n")[0]
+    return (line.partition("failed: FATAL:")[2] or line).strip().rstrip(".") or type(error).__name__

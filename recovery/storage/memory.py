@@ -1,0 +1,185 @@
+"""A journal in memory: dicts under one lock, the model that the conformance suite measures the databases against.
+
+Owns the promises of `ports.Journal` in their plainest form; dies with its process. Invariant: no kinder than a database: a member is all
+or nothing, keys and fences refuse exactly what SQL refuses.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from recovery.core.chain import Row
+from recovery.core.entries import Status
+from recovery.core.ids import Epoch
+from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, KeyClaim, NewRun, Owner, RunRow
+from recovery.storage.rules import check_rows, first_taken
+
+
+@dataclass(slots=True)
+class _Run:
+    row: RunRow
+    rows: list[Row]
+    contracts: dict[str, str] = field(default_factory=dict)
+
+
+class MemoryJournal:
+    """See `ports.Journal` for what each method promises. Durable means: until the process ends."""
+
+    url = "memory://"
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._namespace = secrets.token_hex(16)
+        self._incarnation = 0
+        self._runs: dict[str, _Run] = {}
+        self._keys: dict[tuple[str, str, str], tuple[str, str, str]] = {}
+        self._evidence: list[Evidence] = []
+
+    def namespace(self) -> str:
+        return self._namespace
+
+    def incarnation(self) -> int:
+        return self._incarnation
+
+    def open_run(self, new: NewRun) -> RunRow | None:
+        check_rows(new.run_id, 0, new.rows)
+        with self._lock:
+            there = self._runs.get(new.run_id)
+            if there is not None:
+                return there.row if there.row.owner is not None and there.row.owner.token == new.owner.token else None
+            row = RunRow(
+                run_id=new.run_id,
+                workflow=new.workflow,
+                status=new.status,
+                reason="",
+                input_digest=new.input_digest,
+                epoch=Epoch(self._incarnation, 1),
+                owner=new.owner,
+                lease_counter=0,
+                lease_term_us=new.lease_term_us,
+                head=new.rows[-1].seq,
+                head_digest=new.rows[-1].digest,
+                created_at_us=new.at_us,
+                updated_at_us=new.at_us,
+            )
+            self._runs[new.run_id] = _Run(row, list(new.rows))
+            return row
+
+    def find(self, run_id: str) -> RunRow | None:
+        with self._lock:
+            there = self._runs.get(run_id)
+            return there.row if there is not None else None
+
+    def runs(self, *, statuses: Sequence[Status] | None = None, limit: int = 1000, after: str = "") -> list[RunRow]:
+        with self._lock:
+            rows = (self._runs[run_id].row for run_id in sorted(self._runs) if run_id > after)
+            return [row for row in rows if statuses is None or row.status in statuses][:limit]
+
+    def claim(self, seen: RunRow, owner: Owner, *, lease_term_us: int, at_us: int) -> RunRow | None:
+        with self._lock:
+            there = self._runs.get(seen.run_id)
+            if there is None:
+                return None
+            now = there.row
+            if now.owner is not None and now.owner.token == owner.token:
+                return now
+            if (now.epoch, now.lease_counter) != (seen.epoch, seen.lease_counter):
+                return None
+            n = now.epoch.n + 1 if now.epoch.incarnation == self._incarnation else 1
+            there.row = replace(
+                now,
+                epoch=Epoch(self._incarnation, n),
+                owner=owner,
+                lease_counter=0,
+                lease_term_us=lease_term_us,
+                updated_at_us=at_us,
+            )
+            return there.row
+
+    def renew(self, run_id: str, owner: str, epoch: Epoch) -> bool:
+        with self._lock:
+            held = self._held(run_id, owner, epoch)
+            if held is not None:
+                held.row = replace(held.row, lease_counter=held.row.lease_counter + 1)
+            return held is not None
+
+    def release(self, run_id: str, owner: str, epoch: Epoch) -> bool:
+        with self._lock:
+            held = self._held(run_id, owner, epoch)
+            if held is not None:
+                held.row = replace(held.row, owner=None)
+            return held is not None
+
+    def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
+        with self._lock:
+            there = self._runs.get(run_id)
+            return None if there is None else (there.row, list(there.rows), dict(there.contracts))
+
+    def append(self, batch: Sequence[Append]) -> list[AppendResult]:
+        for member in batch:
+            check_rows(member.run_id, member.head, member.rows)
+        with self._lock:
+            return [self._append_one(member) for member in batch]
+
+    def key_owner(self, environment: str, scope: str, key: str) -> tuple[str, str, str] | None:
+        with self._lock:
+            return self._keys.get((environment, scope, key))
+
+    def add_evidence(self, evidence: Evidence) -> None:
+        with self._lock:
+            if not any(replace(kept, at_us=evidence.at_us) == evidence for kept in self._evidence):
+                self._evidence.append(evidence)
+
+    def evidence(self, run_id: str) -> list[Evidence]:
+        with self._lock:
+            return [kept for kept in self._evidence if kept.run_id == run_id]
+
+    def now_us(self) -> int:
+        return time.time_ns() // 1000
+
+    def close(self) -> None:
+        """Nothing to give up: what is stored stays as long as this object."""
+
+    def _held(self, run_id: str, owner: str, epoch: Epoch) -> _Run | None:
+        there = self._runs.get(run_id)
+        if there is None or there.row.owner is None or (there.row.owner.token, there.row.epoch) != (owner, epoch):
+            return None
+        return there
+
+    def _append_one(self, member: Append) -> AppendResult:
+        there = self._runs.get(member.run_id)
+        if there is None:
+            return Fenced(None)
+        last = member.rows[-1]
+        if len(there.rows) >= last.seq:
+            stored = there.rows[last.seq - 1]
+            if (stored.token, stored.digest) == (last.token, last.digest):
+                return Appended()
+        held = self._held(member.run_id, member.owner, member.epoch)
+        if held is None or held.row.head != member.head:
+            return Fenced(there.row)
+        taken = first_taken(member, lambda claim: self._keys.get(_place(claim)))
+        if taken is not None:
+            return taken
+        for claim in member.keys:
+            self._keys[_place(claim)] = (member.run_id, claim.step, claim.fingerprint)
+        there.contracts.update(member.contracts)
+        there.rows.extend(member.rows)
+        there.row = replace(
+            there.row,
+            head=last.seq,
+            head_digest=last.digest,
+            status=member.status,
+            reason=member.reason,
+            updated_at_us=member.at_us,
+            next_look_us=member.next_look_us,
+        )
+        return Appended()
+
+
+def _place(claim: KeyClaim) -> tuple[str, str, str]:
+    return claim.environment, claim.scope, claim.key

@@ -1,0 +1,118 @@
+"""Migrate: bring a database to the schema version of this code.
+
+Owns the only use of alembic; imported when there is something to migrate. Invariant: a migration is one transaction, and two processes
+never migrate one database at a time: a file lock on SQLite, an advisory lock on PostgreSQL. A fresh SQLite file is built beside its
+place and renamed into it, so that nobody ever sees a half-made database.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from filelock import FileLock, Timeout
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+import recovery
+from recovery.core.errors import SchemaMismatch, StoreUnavailable
+from recovery.storage.faults import translated
+from recovery.storage.urls import parsed, refused, shown, sqlite_path
+from recovery.storage.version import schema_version
+
+LOCK_SECONDS_MAX: Final = 60.0
+_ADVISORY_LOCK: Final = 0x7265636F76657279  # "recovery" in ASCII: one number for all databases of a server is bad luck at worst
+
+
+def migrate(url: str) -> tuple[str | None, str]:
+    """Migrate to the newest version, creating an SQLite file that does not exist. Durable on return; safe to repeat.
+
+    Returns (version before, version now); before is None for an empty database. Raises SchemaMismatch (the database is newer than this
+    code), StoreUrlError, StoreUnavailable. PostgreSQL's database itself must exist.
+    """
+    if url.startswith("memory:"):
+        raise refused(url, "a journal in memory has nothing to migrate")
+    made = parsed(url)
+    try:
+        if made.get_backend_name() == "sqlite":
+            return _migrate_file(sqlite_path(made), shown(url))
+        return _migrate_server(made, shown(url))
+    except SQLAlchemyError as error:
+        raise translated(error, shown(url)) from error
+    except OSError as error:
+        raise refused(url, error.strerror or str(error), "Check the path and its permissions.") from error
+
+
+def scripts() -> Path:
+    """Where the migrations are: inside an installed package, or beside it in a checkout."""
+    package = Path(recovery.__file__).parent
+    for directory in (package / "migrations", package.parent / "migrations"):
+        if (directory / "env.py").is_file():
+            return directory
+    raise SchemaMismatch(
+        url=str(package), problem="has no migrations: the installation is incomplete", advice="Install recovery again."
+    )
+
+
+def upgrade(connection: sa.Connection, shown_url: str, to: str = "head") -> tuple[str | None, str]:
+    """Run the missing migrations on a connection, in its transaction."""
+    before = schema_version(connection, shown_url)
+    config = Config()
+    config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, to)
+    return before, schema_version(connection, shown_url) or ""
+
+
+def _migrate_server(url: sa.URL, shown_url: str) -> tuple[str | None, str]:
+    engine = sa.create_engine(url, poolclass=NullPool)
+    with engine.begin() as connection:
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+        return upgrade(connection, shown_url)
+
+
+def _migrate_file(path: Path, shown_url: str) -> tuple[str | None, str]:
+    try:
+        with FileLock(f"{path}.lock", timeout=LOCK_SECONDS_MAX):
+            if path.exists():
+                return _upgrade_file(path, shown_url)
+            return _create_file(path, shown_url)
+    except Timeout as error:
+        raise StoreUnavailable(url=shown_url, problem=f"another process holds {path}.lock") from error
+
+
+def _create_file(path: Path, shown_url: str) -> tuple[str | None, str]:
+    building = path.with_name(f"{path.name}.new")  # under the lock, so one name will do; a crash leaves it to the next creation
+    for leftover in (building, building.with_name(f"{building.name}-wal"), building.with_name(f"{building.name}-shm")):
+        leftover.unlink(missing_ok=True)
+    versions = _upgrade_file(building, shown_url)
+    building.rename(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)  # or a power cut forgets the name of a file whose content is safe
+    finally:
+        os.close(directory)
+    return versions
+
+
+def _upgrade_file(path: Path, shown_url: str) -> tuple[str | None, str]:
+    engine = sa.create_engine(sa.URL.create("sqlite+pysqlite", database=str(path)), poolclass=NullPool)
+
+    @sa.event.listens_for(engine, "connect")
+    def _(connection: sa.engine.interfaces.DBAPIConnection, _record: object) -> None:
+        connection.isolation_level = None  # the driver would otherwise commit before each DDL statement
+        cursor = connection.cursor()
+        for pragma in ("busy_timeout = 10000", "journal_mode = WAL", "synchronous = FULL"):
+            cursor.execute(f"PRAGMA {pragma}").fetchall()
+        cursor.close()
+
+    @sa.event.listens_for(engine, "begin")
+    def _(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    with engine.begin() as connection:
+        return upgrade(connection, shown_url)

@@ -1,0 +1,267 @@
+"""PostgreSQL: one statement fences and writes a whole batch.
+
+Owns the connections to a server, what is asserted of it, and the batch statement. Invariant: nothing is written unless the UPDATE of its
+run's row matched epoch, owner and head *in the same statement*: a claim that commits first makes it match nothing, and a claim that comes
+later waits for its row lock. Reading the epoch first, or joining it into the INSERT, lets a stale writer commit after a claim.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from recovery.core.errors import SchemaMismatch, StoreUnavailable, StoreUrlError
+from recovery.ports import Append, Appended, AppendResult, NewRun
+from recovery.storage import statements as say
+from recovery.storage.faults import MIGRATE
+from recovery.storage.schema import VERSION, evidence
+from recovery.storage.schema import run as run_table
+from recovery.storage.urls import shown
+from recovery.storage.version import schema_version
+
+CONNECT_TIMEOUT_SECONDS: Final = 5
+LOCK_TIMEOUT_MS: Final = 10_000  # a row that is locked for longer is somebody's forgotten transaction
+ROUNDS_MAX: Final = 8
+
+_SETTINGS: Final = sa.text(
+    f"SELECT set_config('default_transaction_isolation', 'read committed', false), set_config('lock_timeout', '{LOCK_TIMEOUT_MS}', false)"
+)
+# Isolation: under REPEATABLE READ a claimant would not see what was appended before its claim. The others: an acknowledged commit survives.
+_REQUIRED: Final = {
+    "default_transaction_isolation": {"read committed"},
+    "synchronous_commit": {"on", "local", "remote_write", "remote_apply"},
+    "fsync": {"on"},
+    "full_page_writes": {"on"},
+}
+
+APPEND: Final = sa.text("""
+WITH want AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(CAST(:members AS json)) AS w (
+        member int, run_id text, owner text, incarnation bigint, n bigint, base bigint,
+        head bigint, head_digest text, status text, reason text, at_us bigint, next_look_us bigint)
+), held AS MATERIALIZED (
+    -- Row locks first, in one order for everybody: two batches can then wait for each other, but not in a circle.
+    SELECT w.*, run.number
+    FROM run JOIN want AS w ON run.run_id = w.run_id AND run.owner_token = w.owner
+         AND run.epoch_incarnation = w.incarnation AND run.epoch_n = w.n AND run.head = w.base
+    ORDER BY run.number
+    FOR NO KEY UPDATE OF run
+), asked AS MATERIALIZED (
+    SELECT k.*, held.run_id
+    FROM json_to_recordset(CAST(:keys AS json)) AS k (
+        member int, environment text, scope text, key text, fingerprint text, step text) JOIN held USING (member)
+), taken AS (
+    INSERT INTO key (environment, scope, key, fingerprint, run_id, step)
+    SELECT environment, scope, key, fingerprint, run_id, step FROM asked ORDER BY environment, scope, key, member
+    ON CONFLICT DO NOTHING
+    RETURNING environment, scope, key, fingerprint, run_id, step
+), owned AS (
+    SELECT * FROM taken
+    UNION ALL
+    SELECT key.environment, key.scope, key.key, key.fingerprint, key.run_id, key.step
+    FROM key JOIN asked ON (key.environment, key.scope, key.key) = (asked.environment, asked.scope, asked.key)
+), fit AS MATERIALIZED (
+    -- Who loses a key is dropped before the fence. The fence may have to look at its row again (it moved while we waited for the lock),
+    -- and must then find this list ready: an INSERT cannot run a second time.
+    SELECT * FROM held WHERE NOT EXISTS (
+        SELECT FROM asked WHERE asked.member = held.member AND NOT EXISTS (
+            SELECT FROM owned
+            WHERE (owned.environment, owned.scope, owned.key) = (asked.environment, asked.scope, asked.key)
+              AND (owned.fingerprint, owned.run_id, owned.step) = (asked.fingerprint, asked.run_id, asked.step)))
+), fence AS (
+    UPDATE run SET head = w.head, head_digest = w.head_digest, status = w.status, reason = w.reason,
+                   updated_at_us = w.at_us, next_look_us = w.next_look_us
+    FROM fit AS w
+    WHERE run.number = w.number AND run.owner_token = w.owner
+      AND run.epoch_incarnation = w.incarnation AND run.epoch_n = w.n AND run.head = w.base
+    RETURNING run.number, w.member
+), agreed AS MATERIALIZED (
+    SELECT fence.number, c.digest, c.body
+    FROM json_to_recordset(CAST(:contracts AS json)) AS c (member int, digest text, body text) JOIN fence USING (member)
+), kept AS (
+    INSERT INTO contract (digest, body) SELECT DISTINCT ON (digest) digest, body FROM agreed ORDER BY digest ON CONFLICT DO NOTHING
+), linked AS (
+    INSERT INTO run_contract (run, digest) SELECT DISTINCT number, digest FROM agreed ON CONFLICT DO NOTHING
+), written AS (
+    INSERT INTO journal (run, seq, kind, step, body, epoch_incarnation, epoch_n, token, digest)
+    SELECT fence.number, e.seq, e.kind, e.step, e.body, e.epoch_incarnation, e.epoch_n, e.token, e.digest
+    FROM json_to_recordset(CAST(:entries AS json)) AS e (
+        member int, seq bigint, kind text, step text, body text, epoch_incarnation bigint, epoch_n bigint, token text, digest text)
+    JOIN fence USING (member)
+)
+SELECT member FROM fence
+""")
+
+_OPEN: Final = sa.text("""
+INSERT INTO journal (run, seq, kind, step, body, epoch_incarnation, epoch_n, token, digest)
+SELECT :run, e.* FROM json_to_recordset(CAST(:entries AS json)) AS e (
+    seq bigint, kind text, step text, body text, epoch_incarnation bigint, epoch_n bigint, token text, digest text)
+""")
+_INSERT_RUN: Final = insert(run_table).on_conflict_do_nothing().returning(run_table.c.number)
+_INSERT_EVIDENCE: Final = insert(evidence).on_conflict_do_nothing()
+_NOW: Final = sa.text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)")
+
+
+class PostgresDatabase:
+    """A journal's database on a server. It is migrated by `recover migrate`, never by itself."""
+
+    def __init__(self, url: sa.URL) -> None:
+        self.url = shown(url.set(drivername="postgresql").render_as_string(hide_password=False))
+        arguments = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_TIMEOUT_SECONDS}
+        self._engine = sa.create_engine(url, connect_args=arguments)
+        sa.event.listen(self._engine, "connect", self._connected)
+        self._autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._repeatable = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        self._ready = False
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    def _connected(self, connection: Any, _record: object) -> None:
+        """Set what is ours to set, and refuse a server whose acknowledged commits do not survive."""
+        connection.autocommit = True
+        connection.execute(str(_SETTINGS))
+        names = ", ".join(f"current_setting('{name}')" for name in _REQUIRED)
+        found = connection.execute(f"SELECT {names}").fetchone()
+        connection.autocommit = False
+        for (name, allowed), value in zip(_REQUIRED.items(), found, strict=True):
+            if value not in allowed:
+                raise StoreUrlError(
+                    url=self.url,
+                    problem=f"its {name} is {value}",
+                    advice=f"Set it to {min(allowed, key=len)}: without it a commit proves nothing.",
+                )
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        with self._autocommit.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sa.Connection]:
+        with self._repeatable.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """Each write is one statement, and each statement is its own transaction: no round trips for BEGIN and COMMIT."""
+        with self._autocommit.connect() as connection:
+            yield connection
+
+    def close(self) -> None:
+        self._engine.dispose()
+        self._ready = False
+
+    def ready(self, *, writing: bool) -> bool:  # noqa: ARG002 -- a server's database is there or not, whatever is asked of it
+        if self._ready:
+            return True
+        with self._autocommit.connect() as connection:
+            found = schema_version(connection, self.url)
+        if found != VERSION:
+            problem = "is not migrated" if found is None else f"has schema version {found}, this code needs {VERSION}"
+            raise SchemaMismatch(url=self.url, problem=problem, advice=MIGRATE)
+        self._ready = True
+        return True
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def open_run(self, new: NewRun) -> bool:
+        with self._engine.begin() as connection:
+            number = connection.execute(_INSERT_RUN.values(say.new_run_columns(new))).scalar()
+            if number is None:
+                return False
+            connection.execute(_OPEN, {"run": number, "entries": json.dumps([say.row_columns(row) for row in new.rows])})
+            return True
+
+    def insert_evidence(self, connection: sa.Connection, columns: dict[str, object]) -> None:
+        connection.execute(_INSERT_EVIDENCE, columns)
+
+    def append(self, batch: Sequence[Append]) -> list[AppendResult]:
+        results: dict[int, AppendResult] = {}
+        for group in _groups(batch):
+            self._append_group(batch, group, results)
+        return [results[index] for index in range(len(batch))]
+
+    def now_us(self) -> int:
+        self.ready(writing=False)
+        with self._autocommit.connect() as connection:
+            return int(connection.execute(_NOW).scalar_one())
+
+    def _append_group(self, batch: Sequence[Append], group: list[int], results: dict[int, AppendResult]) -> None:
+        """Ask the fence, then explain each refusal; what nothing stands in the way of any more is asked again."""
+        for _ in range(ROUNDS_MAX):
+            written = self._fenced(batch, group)
+            results.update((index, Appended()) for index in written)
+            group = [index for index in group if index not in written]
+            if not group:
+                return
+            with self._autocommit.connect() as connection:
+                reasons = {index: say.explained(connection, batch[index]) for index in group}
+            results.update((index, reason) for index, reason in reasons.items() if reason is not None)
+            group = [index for index in group if reasons[index] is None]
+            if not group:
+                return
+        raise StoreUnavailable(url=self.url, problem="its keys change hands faster than they can be asked for")
+
+    def _fenced(self, batch: Sequence[Append], group: list[int]) -> set[int]:
+        """Which members the statement wrote. A member with several keys is alone in its group, so that it can be rolled back."""
+        parameters = _parameters(batch, group)
+        if len(batch[group[0]].keys) <= 1:
+            with self._autocommit.connect() as connection:
+                return set(connection.execute(APPEND, parameters).scalars())
+        with self._engine.connect() as connection:
+            written = set(connection.execute(APPEND, parameters).scalars())
+            # One key lost: the others that were just inserted must go, too.
+            connection.commit() if written else connection.rollback()
+            return written
+
+
+def _groups(batch: Sequence[Append]) -> Iterator[list[int]]:
+    """Members that fit one statement: one per run, and alone if it claims several keys. Order is kept within a run."""
+    group: list[int] = []
+    runs: set[str] = set()
+    for index, member in enumerate(batch):
+        alone = len(member.keys) > 1
+        if group and (alone or member.run_id in runs):
+            yield group
+            group, runs = [], set()
+        group.append(index)
+        runs.add(member.run_id)
+        if alone:
+            yield group
+            group, runs = [], set()
+    if group:
+        yield group
+
+
+def _parameters(batch: Sequence[Append], group: list[int]) -> dict[str, str]:
+    """Four JSON texts: an array parameter per column costs four times as much."""
+    members, keys, contracts, entries = [], [], [], []
+    for index in group:
+        member = batch[index]
+        last = member.rows[-1]
+        members.append(
+            {
+                "member": index,
+                "run_id": member.run_id,
+                "owner": member.owner,
+                "incarnation": member.epoch.incarnation,
+                "n": member.epoch.n,
+                "base": member.head,
+                "head": last.seq,
+                "head_digest": last.digest,
+                "status": member.status.value,
+                "reason": member.reason,
+                "at_us": member.at_us,
+                "next_look_us": member.next_look_us,
+            }
+        )
+        keys += [say.key_columns(member.run_id, claim) | {"member": index} for claim in member.keys]
+        contracts += [{"member": index, "digest": digest, "body": body} for digest, body in member.contracts]
+        entries += [say.row_columns(row) | {"member": index} for row in member.rows]
+    texts = {"members": members, "keys": keys, "contracts": contracts, "entries": entries}
+    return {name: json.dumps(value) for name, value in texts.items()}

@@ -1,0 +1,41 @@
+"""Retry: a call that met a transient fault is made again, as it stands, a bounded number of times.
+
+Owns how often and how long. Knows nothing of statements. Invariant: only calls that are safe to repeat pass through here: a retried
+append is the same compare-and-set under the same token, so a commit whose acknowledgement was lost is recognised and not doubled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from sqlalchemy.exc import SQLAlchemyError
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_random_exponential
+
+from recovery.storage.faults import transient, translated
+
+T = TypeVar("T")
+
+ATTEMPTS_MAX: Final = 6
+DELAY_SECONDS_MAX: Final = 15.0
+"""No attempt starts later than this after the first one; the drivers' own timeouts bound each attempt."""
+
+_retrying: Final = Retrying(
+    retry=retry_if_exception(lambda error: isinstance(error, Exception) and transient(error)),
+    stop=stop_after_attempt(ATTEMPTS_MAX) | stop_after_delay(DELAY_SECONDS_MAX),
+    wait=wait_random_exponential(multiplier=0.05, max=2),
+    reraise=True,
+)
+
+
+def persistently(call: Callable[[], T], url: str) -> T:
+    """Make the call until it succeeds or the bounds are reached; then raise what the last error means (`faults.translated`)."""
+    try:
+        return call()  # nearly always: no retry machinery on the happy path
+    except SQLAlchemyError as error:
+        if not transient(error):
+            raise translated(error, url) from error
+    try:
+        return _retrying.copy()(call)
+    except SQLAlchemyError as error:
+        raise translated(error, url) from error

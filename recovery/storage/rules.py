@@ -1,0 +1,35 @@
+"""Rules: what every backend checks before and while it appends.
+
+Owns the checks that need no database. Knows nothing of storage. Invariant: a member that passes `check_rows` can only be refused by
+the fence or by a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from recovery.core.chain import Row
+from recovery.core.errors import InvariantViolated
+from recovery.ports import Append, KeyClaim, KeyTaken
+
+KeyOwner = tuple[str, str, str]
+"""(run id, step, fingerprint)"""
+
+
+def check_rows(run_id: str, head: int, rows: Sequence[Row]) -> None:
+    """The fence compares heads; it is worth something only if the rows continue the head and carry one token."""
+    if not rows or any(row.seq != seq for seq, row in enumerate(rows, start=head + 1)):
+        raise InvariantViolated(f"Run {run_id!r}: an append must continue entry {head} without a hole. Nothing was written.")
+    if not rows[0].token or any(row.token != rows[0].token for row in rows):
+        raise InvariantViolated(f"Run {run_id!r}: the rows of one append must carry one token. Nothing was written.")
+
+
+def first_taken(member: Append, owner_of: Callable[[KeyClaim], KeyOwner | None]) -> KeyTaken | None:
+    """The first key of the member that belongs to another step or request, one of the same member included."""
+    wanted: dict[tuple[str, str, str], KeyOwner] = {}
+    for claim in member.keys:
+        ours = (member.run_id, claim.step, claim.fingerprint)
+        owner = owner_of(claim) or wanted.setdefault((claim.environment, claim.scope, claim.key), ours)
+        if owner != ours:
+            return KeyTaken(claim, *owner)
+    return None

@@ -1,0 +1,156 @@
+"""Schema: the tables of a journal database, as SQLAlchemy Core sees them today.
+
+Owns the tables and which schema version and format this code reads. Knows nothing of connections. Invariant: a database that all
+migrations were applied to equals this module (a test compares them on both dialects). Times are whole microseconds (``_us``).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import sqlalchemy as sa
+
+from recovery.core.entries import Status
+
+VERSION: Final = "0001"
+"""The newest migration. Version names are compared as text, so that a newer database is recognised without alembic."""
+
+FORMAT: Final = 1
+"""Raised when an older reader could misunderstand the rows of a newer writer, whatever the tables look like."""
+
+VERSION_TABLE: Final = "recovery_version"
+"""Not alembic's default name: a service may keep its own tables, under its own migrations, in the same database."""
+
+SETTLED: Final = tuple(sorted(status.value for status in Status if status.settled))
+
+OPEN_PREDICATE: Final = f"status NOT IN ({', '.join(repr(status) for status in SETTLED)})"
+"""Literal, in the partial index and in every query that should use it: a bound parameter would hide it from the planner."""
+
+_STATUS_PREDICATE: Final = f"status IN ({', '.join(repr(status) for status in sorted(Status))})"
+
+_Number = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # only INTEGER PRIMARY KEY is SQLite's own row number
+
+metadata = sa.MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pk",
+        "uq": "%(table_name)s_%(column_0_N_name)s_unique",
+        "fk": "%(table_name)s_%(column_0_N_name)s_fk",
+        "ck": "%(table_name)s_%(constraint_name)s_check",
+        "ix": "%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+version = sa.Table(VERSION_TABLE, sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True))
+"""Alembic's own table, only read here; outside `metadata`, because no migration of ours makes it."""
+
+meta = sa.Table(
+    "meta",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("namespace", sa.Text, nullable=False),
+    sa.Column("incarnation", sa.BigInteger, nullable=False),
+    sa.Column("format", sa.Integer, nullable=False),
+    sa.CheckConstraint("id = 1", name="one_row"),
+    sa.CheckConstraint("namespace <> ''", name="namespace"),
+    sa.CheckConstraint("incarnation >= 0", name="incarnation"),
+)
+
+run = sa.Table(
+    "run",
+    metadata,
+    sa.Column("number", _Number, sa.Identity(), primary_key=True),
+    sa.Column("run_id", sa.Text, nullable=False, unique=True),
+    sa.Column("workflow", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("input_digest", sa.Text, nullable=False),
+    sa.Column("epoch_incarnation", sa.BigInteger, nullable=False),
+    sa.Column("epoch_n", sa.BigInteger, nullable=False),
+    sa.Column("owner_token", sa.Text),  # NULL: released, and the other owner columns are then of no meaning
+    sa.Column("owner_host", sa.Text, nullable=False),
+    sa.Column("owner_boot_id", sa.Text, nullable=False),
+    sa.Column("owner_pid_namespace", sa.Text, nullable=False),
+    sa.Column("owner_pid", sa.BigInteger, nullable=False),
+    sa.Column("owner_process_start", sa.BigInteger, nullable=False),
+    sa.Column("lease_counter", sa.BigInteger, nullable=False),
+    sa.Column("lease_term_us", sa.BigInteger, nullable=False),
+    sa.Column("head", sa.BigInteger, nullable=False),
+    sa.Column("head_digest", sa.Text, nullable=False),
+    sa.Column("created_at_us", sa.BigInteger, nullable=False),
+    sa.Column("updated_at_us", sa.BigInteger, nullable=False),
+    sa.Column("next_look_us", sa.BigInteger),
+    sa.CheckConstraint("run_id <> ''", name="run_id"),
+    sa.CheckConstraint(_STATUS_PREDICATE, name="status"),
+    sa.CheckConstraint("epoch_incarnation >= 0 AND epoch_n >= 1", name="epoch"),
+    sa.CheckConstraint("owner_token <> ''", name="owner"),
+    sa.CheckConstraint("lease_counter >= 0 AND lease_term_us >= 0", name="lease"),
+    sa.CheckConstraint("head >= 1", name="head"),  # a run is stored together with its first entry
+)
+
+sa.Index(
+    "run_open",
+    run.c.run_id,
+    sqlite_where=sa.text(OPEN_PREDICATE),
+    postgresql_where=sa.text(OPEN_PREDICATE),
+)
+"""Recovery costs what is open, not what was ever stored."""
+
+journal = sa.Table(
+    "journal",
+    metadata,
+    # The primary key of a rowid table: rows are stored in the order of arrival, and a batch touches few pages.
+    sa.Column("run", sa.BigInteger, sa.ForeignKey("run.number"), primary_key=True, autoincrement=False),
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("step", sa.Text, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("epoch_incarnation", sa.BigInteger, nullable=False),
+    sa.Column("epoch_n", sa.BigInteger, nullable=False),
+    sa.Column("token", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.CheckConstraint("seq >= 1", name="seq"),
+    sa.CheckConstraint("epoch_incarnation >= 0 AND epoch_n >= 1", name="epoch"),
+    sa.CheckConstraint("token <> ''", name="token"),
+)
+
+key = sa.Table(
+    "key",
+    metadata,
+    sa.Column("environment", sa.Text, primary_key=True),
+    sa.Column("scope", sa.Text, primary_key=True),
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("fingerprint", sa.Text, nullable=False),
+    sa.Column("run_id", sa.Text, nullable=False),  # not a reference: the key outlives a pruned run
+    sa.Column("step", sa.Text, nullable=False),
+    sa.CheckConstraint("key <> ''", name="key"),
+)
+
+contract = sa.Table(
+    "contract",
+    metadata,
+    sa.Column("digest", sa.Text, primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+)
+
+run_contract = sa.Table(
+    "run_contract",
+    metadata,
+    sa.Column("run", sa.BigInteger, sa.ForeignKey("run.number"), primary_key=True, autoincrement=False),
+    sa.Column("digest", sa.Text, sa.ForeignKey("contract.digest"), primary_key=True),
+)
+"""Which contracts a run's intents were written with: a load costs its own run and not all contracts ever used."""
+
+evidence = sa.Table(
+    "evidence",
+    metadata,
+    sa.Column("number", _Number, sa.Identity(), primary_key=True),
+    sa.Column("digest", sa.Text, nullable=False, unique=True),  # over all fields but the time: an identical item is kept once
+    sa.Column("run_id", sa.Text, nullable=False, index=True),
+    sa.Column("step", sa.Text, nullable=False),
+    sa.Column("epoch_incarnation", sa.BigInteger, nullable=False),
+    sa.Column("epoch_n", sa.BigInteger, nullable=False),
+    sa.Column("at_us", sa.BigInteger, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+)
+"""Outside the fence: whoever lost the run may still say what came back."""

@@ -1,0 +1,159 @@
+"""The journal in an SQL database: `ports.Journal` over SQLAlchemy Core, the same on SQLite and PostgreSQL.
+
+Owns which transaction holds which statements, and that every call passes through `retry`. Knows no dialect. Invariant: every write here
+is safe to repeat as it stands, because it is a compare-and-set, or an insert that recognises its own row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from recovery.core.chain import Row
+from recovery.core.entries import Status
+from recovery.core.ids import Epoch
+from recovery.ports import Append, AppendResult, Evidence, NewRun, Owner, RunRow
+from recovery.storage import statements as say
+from recovery.storage.database import Database
+from recovery.storage.retry import persistently
+from recovery.storage.rules import check_rows
+
+T = TypeVar("T")
+
+
+class SqlJournal:
+    """A journal in one database. See `ports.Journal` for what each method promises."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._namespace: str | None = None
+        self.url = database.url
+
+    def namespace(self) -> str:
+        if self._namespace is None:  # fixed for the life of the database
+            self._namespace = self._meta()[0]
+        return self._namespace
+
+    def incarnation(self) -> int:
+        return self._meta()[1]
+
+    def open_run(self, new: NewRun) -> RunRow | None:
+        check_rows(new.run_id, 0, new.rows)
+
+        def opened() -> RunRow | None:
+            self._database.open_run(new)
+            return self._found(new.run_id)
+
+        row = self._write(opened)
+        return row if row is not None and row.owner is not None and row.owner.token == new.owner.token else None
+
+    def find(self, run_id: str) -> RunRow | None:
+        return self._read(lambda: self._found(run_id), None)
+
+    def runs(self, *, statuses: Sequence[Status] | None = None, limit: int = 1000, after: str = "") -> list[RunRow]:
+        def listed() -> list[RunRow]:
+            with self._database.reading() as connection:
+                return [say.to_run(row) for row in connection.execute(say.runs(statuses, limit, after)).mappings()]
+
+        return self._read(listed, [])
+
+    def claim(self, seen: RunRow, owner: Owner, *, lease_term_us: int, at_us: int) -> RunRow | None:
+        values = say.claim_of(seen, owner, lease_term_us, at_us)
+
+        def claimed() -> RunRow | None:
+            with self._database.writing() as connection:
+                row = connection.execute(say.CLAIM, values).mappings().first()
+                if row is not None:
+                    return say.to_run(row)
+            # Somebody was faster; or we were, and never heard of it.
+            return self._found(seen.run_id)
+
+        now = self._write(claimed)
+        return now if now is not None and now.owner is not None and now.owner.token == owner.token else None
+
+    def renew(self, run_id: str, owner: str, epoch: Epoch) -> bool:
+        def renewed() -> bool:
+            with self._database.writing() as connection:
+                return connection.execute(say.RENEW, say.held_by(run_id, owner, epoch)).first() is not None
+
+        return self._write(renewed)
+
+    def release(self, run_id: str, owner: str, epoch: Epoch) -> bool:
+        def released() -> bool:
+            with self._database.writing() as connection:
+                return connection.execute(say.RELEASE, say.held_by(run_id, owner, epoch)).first() is not None
+
+        return self._write(released)
+
+    def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
+        def loaded() -> tuple[RunRow, list[Row], dict[str, str]] | None:
+            with self._database.snapshot() as connection:
+                run = connection.execute(say.FIND, {"run_id": run_id}).mappings().first()
+                if run is None:
+                    return None
+                number = {"run": run["number"]}
+                rows = [say.to_row(row) for row in connection.execute(say.ROWS, number)]
+                contracts = {row.digest: row.body for row in connection.execute(say.CONTRACTS, number)}
+                return say.to_run(run), rows, contracts
+
+        return self._read(loaded, None)
+
+    def append(self, batch: Sequence[Append]) -> list[AppendResult]:
+        for member in batch:
+            check_rows(member.run_id, member.head, member.rows)
+        return self._write(lambda: self._database.append(batch))
+
+    def key_owner(self, environment: str, scope: str, key: str) -> tuple[str, str, str] | None:
+        def owner() -> tuple[str, str, str] | None:
+            with self._database.reading() as connection:
+                return say.key_owner(connection, environment, scope, key)
+
+        return self._read(owner, None)
+
+    def add_evidence(self, evidence: Evidence) -> None:
+        columns = say.evidence_columns(evidence)
+
+        def kept() -> None:
+            with self._database.writing() as connection:
+                self._database.insert_evidence(connection, columns)
+
+        self._write(kept)
+
+    def evidence(self, run_id: str) -> list[Evidence]:
+        def listed() -> list[Evidence]:
+            with self._database.reading() as connection:
+                return [say.to_evidence(row) for row in connection.execute(say.EVIDENCE, {"run_id": run_id})]
+
+        return self._read(listed, [])
+
+    def now_us(self) -> int:
+        return persistently(self._database.now_us, self.url)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _meta(self) -> tuple[str, int]:
+        # What is written will be derived from it, so asking for it is the first step of writing: it may create the database.
+        def asked() -> tuple[str, int]:
+            with self._database.reading() as connection:
+                row = connection.execute(say.META).one()
+                return row.namespace, row.incarnation
+
+        return self._write(asked)
+
+    def _found(self, run_id: str) -> RunRow | None:
+        with self._database.reading() as connection:
+            return say.found(connection, run_id)
+
+    def _read(self, call: Callable[[], T], nothing: T) -> T:
+        def ready_then_call() -> T:
+            return call() if self._database.ready(writing=False) else nothing
+
+        return persistently(ready_then_call, self.url)
+
+    def _write(self, call: Callable[[], T]) -> T:
+        def ready_then_call() -> T:
+            self._database.ready(writing=True)
+            return call()
+
+        return persistently(ready_then_call, self.url)

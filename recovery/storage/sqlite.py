@@ -1,0 +1,202 @@
+"""SQLite: one file, one writer at a time, write-ahead log, synced at each commit.
+
+Owns the connections to a file, its creation at the first write, and the transaction that fences a batch. Invariant: a write transaction is
+BEGIN IMMEDIATE from its first statement (a deferred one that reads and then writes fails at once, whatever the busy timeout), and
+nothing is acknowledged that `synchronous=FULL` has not synced.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert
+
+from recovery.core.errors import SchemaMismatch, StoreUrlError
+from recovery.ports import Append, Appended, AppendResult, Fenced, NewRun
+from recovery.storage import statements as say
+from recovery.storage.faults import MIGRATE
+from recovery.storage.schema import VERSION, contract, evidence, key, run_contract
+from recovery.storage.schema import run as run_table
+from recovery.storage.urls import shown, sqlite_path
+from recovery.storage.version import schema_version
+
+BUSY_TIMEOUT_MS: Final = 10_000
+CHECKPOINT_PAGES: Final = 4000  # of the log; larger than the default, so that a busy writer is interrupted less often
+
+# A copy made by VACUUM INTO has left write-ahead logging; the first writer puts it back.
+_WRITER_SETTINGS: Final = (
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "foreign_keys = ON",
+    f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
+)
+_REQUIRED: Final = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": BUSY_TIMEOUT_MS}
+
+_INSERT_RUN: Final = insert(run_table).on_conflict_do_nothing().returning(run_table.c.number)
+_INSERT_KEYS: Final = insert(key).on_conflict_do_nothing()
+_INSERT_CONTRACTS: Final = insert(contract).on_conflict_do_nothing()
+_INSERT_LINKS: Final = insert(run_contract).on_conflict_do_nothing()
+_INSERT_EVIDENCE: Final = insert(evidence).on_conflict_do_nothing()
+
+
+class SqliteDatabase:
+    """A journal's file. With `create=False` a missing or older file is refused and left alone."""
+
+    def __init__(self, url: sa.URL, *, create: bool) -> None:
+        self.url = shown(url.set(drivername="sqlite").render_as_string())
+        self._path = sqlite_path(url)
+        self._create = create
+        self._lock = threading.RLock()  # one writer per process; the file's own lock holds off other processes
+        self._ready = False
+        self._writer = self._engine("BEGIN IMMEDIATE", self._writer_connected, pool_size=1, max_overflow=0)
+        self._reader = self._engine("BEGIN", self._connected, pool_size=4, max_overflow=16)
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    def _engine(self, begin: str, connected: Callable[[Any, object], None], **pool: int) -> sa.Engine:
+        address = sa.URL.create("sqlite+pysqlite", database=str(self._path))
+        engine = sa.create_engine(address, poolclass=sa.QueuePool, connect_args={"check_same_thread": False}, **pool)
+        sa.event.listen(engine, "connect", connected)
+        sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+        return engine
+
+    def _connected(self, connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # transactions are begun by us, not by the driver
+        _pragma(connection, f"busy_timeout = {BUSY_TIMEOUT_MS}")
+
+    def _writer_connected(self, connection: Any, record: object) -> None:
+        """Set what durability and integrity rest on, and read it back: SQLite ignores what it cannot do."""
+        self._connected(connection, record)
+        for setting in _WRITER_SETTINGS:
+            _pragma(connection, setting)
+        for name, wanted in _REQUIRED.items():
+            found = _pragma(connection, name)
+            if found != wanted:
+                raise StoreUrlError(
+                    url=self.url,
+                    problem=f"its {name} is {found} and must be {wanted}",
+                    advice="Keep it on a local disk: a network file system cannot do this.",
+                )
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        with self._reader.begin() as connection:
+            yield connection
+
+    snapshot = reading
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        with self._lock, self._writer.begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        with self._lock:
+            self._reader.dispose()
+            self._writer.dispose()
+            self._ready = False
+
+    # -- schema --------------------------------------------------------------------------------------------------------
+
+    def ready(self, *, writing: bool) -> bool:
+        if self._ready:
+            return True
+        with self._lock:
+            if not self._path.exists():
+                return self._absent(writing=writing)
+            self._check_file()
+            found = self._version()
+            if found != VERSION:
+                self._outdated(found)
+            self._ready = True
+        return True
+
+    def _absent(self, *, writing: bool) -> bool:
+        if not self._create:
+            raise StoreUrlError(
+                url=self.url, problem="there is no database there", advice="Check the path, or start a run to create it."
+            )
+        if not writing:
+            return False
+        self._migrate()
+        self._ready = True
+        return True
+
+    def _check_file(self) -> None:
+        problem = ""
+        if not self._path.is_file():
+            problem = "it is not a file"
+        elif not os.access(self._path, os.R_OK):
+            problem = "its file may not be read"
+        if problem:
+            raise StoreUrlError(url=self.url, problem=problem, advice="Check the path and its permissions.")
+
+    def _outdated(self, found: str | None) -> None:
+        """Older, or empty: migrate if we may create. Newer was refused by `schema_version`."""
+        if self._create:
+            self._migrate()
+            return
+        problem = "holds no journal" if found is None else f"has schema version {found}, this code needs {VERSION}"
+        raise SchemaMismatch(url=self.url, problem=problem, advice=MIGRATE)
+
+    def _version(self) -> str | None:
+        """Asked on a connection of its own, which demands nothing: the file may not be a journal yet."""
+        engine = sa.create_engine(self._reader.url, poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            return schema_version(connection, self.url)
+
+    def _migrate(self) -> None:
+        from recovery.storage.migrate import migrate
+
+        migrate(f"sqlite:///{self._path}")
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def open_run(self, new: NewRun) -> bool:
+        with self.writing() as connection:
+            number = connection.execute(_INSERT_RUN.values(say.new_run_columns(new))).scalar()
+            if number is None:
+                return False
+            _insert_rows(connection, number, new.rows)
+            return True
+
+    def insert_evidence(self, connection: sa.Connection, columns: dict[str, object]) -> None:
+        connection.execute(_INSERT_EVIDENCE, columns)
+
+    def append(self, batch: Sequence[Append]) -> list[AppendResult]:
+        """One transaction for the batch; a member that is refused writes nothing and does not disturb the others."""
+        with self.writing() as connection:
+            return [_append_one(connection, member) for member in batch]
+
+    def now_us(self) -> int:
+        return time.time_ns() // 1000
+
+
+def _pragma(connection: Any, text: str) -> Any:
+    rows = connection.execute(f"PRAGMA {text}").fetchall()
+    return rows[0][0] if rows else None
+
+
+def _append_one(connection: sa.Connection, member: Append) -> AppendResult:
+    refused = say.key_taken(connection, member)
+    number = None if refused else connection.execute(say.FENCE, say.fence_of(member)).scalar()
+    if number is None:
+        # Nothing can move while we hold the write lock, so the reason is exact; Fenced comes before KeyTaken.
+        return say.explained(connection, member) or Fenced(say.found(connection, member.run_id))
+    if member.keys:
+        connection.execute(_INSERT_KEYS, [say.key_columns(member.run_id, claim) for claim in member.keys])
+    if member.contracts:
+        connection.execute(_INSERT_CONTRACTS, [{"digest": digest, "body": body} for digest, body in member.contracts])
+        connection.execute(_INSERT_LINKS, [{"run": number, "digest": digest} for digest, _ in member.contracts])
+    _insert_rows(connection, number, member.rows)
+    return Appended()
+
+
+def _insert_rows(connection: sa.Connection, number: int, rows: Sequence[Any]) -> None:
+    connection.execute(say.INSERT_ROWS, [say.row_columns(row) | {"run": number} for row in rows])

@@ -1,0 +1,265 @@
+"""Statements: what is said to a journal database in the same words on every dialect.
+
+Owns the Core statements and how rows become the values of `ports`. Knows nothing of connections, retries or dialects. Invariant: each
+statement is built once at import; only parameters change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+
+from recovery.core.chain import Row
+from recovery.core.entries import Status
+from recovery.core.ids import Epoch, digest_bytes
+from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, KeyClaim, KeyTaken, NewRun, Owner, RunRow
+from recovery.storage.rules import first_taken
+from recovery.storage.schema import OPEN_PREDICATE, contract, evidence, journal, key, meta, run, run_contract
+
+META: Final = sa.select(meta.c.namespace, meta.c.incarnation)
+_INCARNATION: Final = sa.select(meta.c.incarnation).scalar_subquery()
+
+FIND: Final = sa.select(run).where(run.c.run_id == bindparam("run_id"))
+ROWS: Final = sa.select(journal).where(journal.c.run == bindparam("run")).order_by(journal.c.seq)
+CONTRACTS: Final = (
+    sa.select(contract.c.digest, contract.c.body)
+    .join(run_contract, run_contract.c.digest == contract.c.digest)
+    .where(run_contract.c.run == bindparam("run"))
+)
+ROW_AT: Final = sa.select(journal.c.token, journal.c.digest).where(
+    journal.c.run == bindparam("run"), journal.c.seq == bindparam("at_seq")
+)
+KEY_OWNER: Final = sa.select(key.c.run_id, key.c.step, key.c.fingerprint).where(
+    key.c.environment == bindparam("environment"), key.c.scope == bindparam("scope"), key.c.key == bindparam("key")
+)
+EVIDENCE: Final = sa.select(evidence).where(evidence.c.run_id == bindparam("run_id")).order_by(evidence.c.number)
+
+_OWNER: Final = ("owner_token", "owner_host", "owner_boot_id", "owner_pid_namespace", "owner_pid", "owner_process_start")
+_MOVED: Final = ("head", "head_digest", "status", "reason", "updated_at_us", "next_look_us")
+
+_held: Final = (
+    run.c.run_id == bindparam("of_run"),
+    run.c.owner_token == bindparam("of_owner"),
+    run.c.epoch_incarnation == bindparam("of_incarnation"),
+    run.c.epoch_n == bindparam("of_n"),
+)
+
+CLAIM: Final = (
+    sa.update(run)
+    .where(
+        run.c.run_id == bindparam("of_run"),
+        run.c.epoch_incarnation == bindparam("seen_incarnation"),
+        run.c.epoch_n == bindparam("seen_n"),
+        run.c.lease_counter == bindparam("seen_counter"),
+    )
+    .values(
+        # A raised incarnation starts again at 1: (1, 1) is above every epoch of the timeline that was lost.
+        epoch_incarnation=_INCARNATION,
+        epoch_n=sa.case((run.c.epoch_incarnation == _INCARNATION, run.c.epoch_n + 1), else_=1),
+        lease_counter=0,
+        **{name: bindparam(f"new_{name}") for name in (*_OWNER, "lease_term_us", "updated_at_us")},
+    )
+    .returning(run)
+)
+RENEW: Final = sa.update(run).where(*_held).values(lease_counter=run.c.lease_counter + 1).returning(run.c.number)
+RELEASE: Final = sa.update(run).where(*_held).values(owner_token=None).returning(run.c.number)
+
+FENCE: Final = (
+    sa.update(run)
+    .where(*_held, run.c.head == bindparam("of_head"))
+    .values({name: bindparam(f"new_{name}") for name in _MOVED})
+    .returning(run.c.number)
+)
+"""The compare-and-set that an append stands on. No row: nothing of the member may be written."""
+
+INSERT_ROWS: Final = sa.insert(journal)
+
+
+def runs(statuses: Sequence[Status] | None, limit: int, after: str) -> sa.Select[Any]:
+    """Run rows behind `after`, in order. Open statuses repeat the literal predicate of the partial index."""
+    found = sa.select(run).where(run.c.run_id > after).order_by(run.c.run_id).limit(limit)
+    if statuses is None:
+        return found
+    if not any(status.settled for status in statuses):
+        found = found.where(sa.text(OPEN_PREDICATE))
+    return found.where(run.c.status.in_([status.value for status in statuses]))
+
+
+# -- values to parameters ----------------------------------------------------------------------------------------------
+
+
+def owner_columns(owner: Owner) -> dict[str, Any]:
+    return {
+        "owner_token": owner.token,
+        "owner_host": owner.host,
+        "owner_boot_id": owner.boot_id,
+        "owner_pid_namespace": owner.pid_namespace,
+        "owner_pid": owner.pid,
+        "owner_process_start": owner.process_start,
+    }
+
+
+def held_by(run_id: str, owner: str, epoch: Epoch) -> dict[str, Any]:
+    return {"of_run": run_id, "of_owner": owner, "of_incarnation": epoch.incarnation, "of_n": epoch.n}
+
+
+def claim_of(seen: RunRow, owner: Owner, lease_term_us: int, at_us: int) -> dict[str, Any]:
+    return {f"new_{name}": value for name, value in owner_columns(owner).items()} | {
+        "of_run": seen.run_id,
+        "seen_incarnation": seen.epoch.incarnation,
+        "seen_n": seen.epoch.n,
+        "seen_counter": seen.lease_counter,
+        "new_lease_term_us": lease_term_us,
+        "new_updated_at_us": at_us,
+    }
+
+
+def fence_of(member: Append) -> dict[str, Any]:
+    last = member.rows[-1]
+    return held_by(member.run_id, member.owner, member.epoch) | {
+        "of_head": member.head,
+        "new_head": last.seq,
+        "new_head_digest": last.digest,
+        "new_status": member.status.value,
+        "new_reason": member.reason,
+        "new_updated_at_us": member.at_us,
+        "new_next_look_us": member.next_look_us,
+    }
+
+
+def new_run_columns(new: NewRun) -> dict[str, Any]:
+    last = new.rows[-1]
+    return owner_columns(new.owner) | {
+        "run_id": new.run_id,
+        "workflow": new.workflow,
+        "status": new.status.value,
+        "reason": "",
+        "input_digest": new.input_digest,
+        "epoch_incarnation": _INCARNATION,
+        "epoch_n": 1,
+        "lease_counter": 0,
+        "lease_term_us": new.lease_term_us,
+        "head": last.seq,
+        "head_digest": last.digest,
+        "created_at_us": new.at_us,
+        "updated_at_us": new.at_us,
+    }
+
+
+def row_columns(row: Row) -> dict[str, Any]:
+    return {
+        "seq": row.seq,
+        "kind": row.kind,
+        "step": row.step,
+        "body": row.body,
+        "epoch_incarnation": row.epoch.incarnation,
+        "epoch_n": row.epoch.n,
+        "token": row.token,
+        "digest": row.digest,
+    }
+
+
+def key_columns(run_id: str, claim: KeyClaim) -> dict[str, Any]:
+    return {
+        "environment": claim.environment,
+        "scope": claim.scope,
+        "key": claim.key,
+        "fingerprint": claim.fingerprint,
+        "run_id": run_id,
+        "step": claim.step,
+    }
+
+
+def evidence_columns(item: Evidence) -> dict[str, Any]:
+    parts = (item.run_id, item.step, str(item.epoch), item.kind, item.body)
+    return {
+        "digest": digest_bytes(*(part.encode() for part in parts)),
+        "run_id": item.run_id,
+        "step": item.step,
+        "epoch_incarnation": item.epoch.incarnation,
+        "epoch_n": item.epoch.n,
+        "at_us": item.at_us,
+        "kind": item.kind,
+        "body": item.body,
+    }
+
+
+# -- rows to values ----------------------------------------------------------------------------------------------------
+
+
+def to_run(row: sa.RowMapping) -> RunRow:
+    owner = None
+    if row["owner_token"] is not None:
+        owner = Owner(
+            row["owner_token"],
+            row["owner_host"],
+            row["owner_boot_id"],
+            row["owner_pid_namespace"],
+            row["owner_pid"],
+            row["owner_process_start"],
+        )
+    return RunRow(
+        run_id=row["run_id"],
+        workflow=row["workflow"],
+        status=Status(row["status"]),
+        reason=row["reason"],
+        input_digest=row["input_digest"],
+        epoch=Epoch(row["epoch_incarnation"], row["epoch_n"]),
+        owner=owner,
+        lease_counter=row["lease_counter"],
+        lease_term_us=row["lease_term_us"],
+        head=row["head"],
+        head_digest=row["head_digest"],
+        created_at_us=row["created_at_us"],
+        updated_at_us=row["updated_at_us"],
+        next_look_us=row["next_look_us"],
+    )
+
+
+def to_row(row: sa.Row[Any]) -> Row:
+    return Row(row.seq, row.kind, row.step, row.body, Epoch(row.epoch_incarnation, row.epoch_n), row.token, row.digest)
+
+
+def to_evidence(row: sa.Row[Any]) -> Evidence:
+    epoch = Epoch(row.epoch_incarnation, row.epoch_n)
+    return Evidence(run_id=row.run_id, step=row.step, epoch=epoch, at_us=row.at_us, kind=row.kind, body=row.body)
+
+
+# -- looking ----------------------------------------------------------------------------------------------------------
+
+
+def found(connection: sa.Connection, run_id: str) -> RunRow | None:
+    row = connection.execute(FIND, {"run_id": run_id}).mappings().first()
+    return None if row is None else to_run(row)
+
+
+def key_owner(connection: sa.Connection, environment: str, scope: str, key: str) -> tuple[str, str, str] | None:
+    row = connection.execute(KEY_OWNER, {"environment": environment, "scope": scope, "key": key}).first()
+    return None if row is None else (row.run_id, row.step, row.fingerprint)
+
+
+def key_taken(connection: sa.Connection, member: Append) -> KeyTaken | None:
+    """The first key of the member that belongs to somebody else."""
+    return first_taken(member, lambda claim: key_owner(connection, claim.environment, claim.scope, claim.key))
+
+
+def explained(connection: sa.Connection, member: Append) -> AppendResult | None:
+    """Why the fence refused a member; only asked after it did, so that no commit of ours can still be on its way.
+
+    The row where the member's last one belongs decides a lost acknowledgement: with our token and digest there, all of it is durable.
+    None: nothing stands in the way any more, ask the fence again.
+    """
+    row = connection.execute(FIND, {"run_id": member.run_id}).mappings().first()
+    if row is None:
+        return Fenced(None)
+    last = member.rows[-1]
+    there = connection.execute(ROW_AT, {"run": row["number"], "at_seq": last.seq}).first()
+    if there is not None and (there.token, there.digest) == (last.token, last.digest):
+        return Appended()
+    now = to_run(row)
+    if (now.owner and now.owner.token, now.epoch, now.head) != (member.owner, member.epoch, member.head):
+        return Fenced(now)
+    return key_taken(connection, member)

@@ -1,0 +1,51 @@
+"""Database URLs: what they may say, and how they are shown.
+
+Owns parsing and masking. Knows nothing of connections. Invariant: no password, in whatever part of a URL, is ever shown.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from recovery.core.errors import StoreUrlError
+
+_ADVICE: Final = "Use memory://, sqlite:///file.db or postgresql://user@host/database."
+_POSTGRES: Final = {"postgres", "postgresql", "postgresql+psycopg"}
+_SECRETS: Final = re.compile(r"(?<=://)[^@/]*:[^@]*(?=@)|(?<=password=)[^&]*", re.IGNORECASE)
+
+
+def shown(url: str) -> str:
+    """The URL for people. Works on text that is no URL, too: a typing error must not leak what it was made in."""
+    return _SECRETS.sub("***", url)
+
+
+def refused(url: str, problem: str, advice: str = _ADVICE) -> StoreUrlError:
+    return StoreUrlError(url=shown(url), problem=problem, advice=advice)
+
+
+def parsed(url: str) -> URL:
+    """The URL with SQLAlchemy's name of the driver. Raises StoreUrlError."""
+    scheme = url.partition("://")[0]
+    if scheme not in _POSTGRES | {"sqlite"}:
+        raise refused(url, f"{shown(scheme)!r} is not a kind of database known here" if "://" in url else "it is not a URL")
+    try:
+        made = make_url(url)
+    except (ArgumentError, ValueError) as error:
+        raise refused(url, "it is not a URL") from error
+    if scheme in _POSTGRES:
+        return made.set(drivername="postgresql+psycopg")
+    if not made.database or made.database == ":memory:":
+        raise refused(url, "it names no file", "Use sqlite:///file.db, or memory:// for a journal that dies with its process.")
+    if made.host or made.query:
+        raise refused(url, "an SQLite URL has three slashes, a path, and nothing else", "Use sqlite:///file.db.")
+    return made.set(drivername="sqlite+pysqlite")
+
+
+def sqlite_path(url: URL) -> Path:
+    """The file of an SQLite URL, absolute, so that a later change of the working directory does not move it."""
+    return Path(url.database or "").absolute()

@@ -1,0 +1,32 @@
+"""Version: whether a database's schema is one that this code reads, without alembic.
+
+Owns the reading of the version row. Invariant: a newer schema or format is refused before anything else is read.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from recovery.core.errors import SchemaMismatch
+from recovery.storage.schema import FORMAT, VERSION, VERSION_TABLE, meta, version
+
+
+def schema_version(connection: sa.Connection, shown_url: str) -> str | None:
+    """The version that the database has, None if it holds no journal. Raises SchemaMismatch if it is newer than this code."""
+    if not sa.inspect(connection).has_table(VERSION_TABLE):
+        return None
+    found = connection.execute(sa.select(version.c.version_num)).scalar()
+    if found is None:
+        return None
+    if found > VERSION:
+        raise _newer(shown_url, f"schema version {found}", VERSION)
+    stored = connection.execute(sa.select(meta.c.format)).scalar_one()
+    if stored > FORMAT:
+        raise _newer(shown_url, f"format {stored}", str(FORMAT))
+    return str(found)
+
+
+def _newer(shown_url: str, found: str, known: str) -> SchemaMismatch:
+    return SchemaMismatch(
+        url=shown_url, problem=f"has {found}, this version of recovery reads up to {known}", advice="Install a newer recovery."
+    )

@@ -1,0 +1,80 @@
+"""Runs and appends for storage tests: small, legal, chained like real ones."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from recovery.core.chain import Row, chained, genesis
+from recovery.core.entries import Status
+from recovery.core.ids import Epoch
+from recovery.ports import Append, Appended, Journal, KeyClaim, NewRun, Owner, RunRow
+
+_tokens = count(1)
+
+
+def owner(name: str = "alice") -> Owner:
+    return Owner(token=f"{name}-{next(_tokens)}", host="host", boot_id="boot", pid_namespace="pid:[1]", pid=42, process_start=77)
+
+
+def row_after(run: RunRow, *, body: str = '{"a":1}', kind: str = "decision", step: str = "plan#1", token: str = "") -> Row:
+    """The row that continues the run's head."""
+    return chained(run.head_digest, run.head + 1, kind, step, body, run.epoch, token or f"token-{next(_tokens)}")
+
+
+def new_run(journal: Journal, run_id: str = "run-1", *, by: Owner | None = None, status: Status = Status.RUNNING) -> NewRun:
+    epoch = Epoch(journal.incarnation(), 1)
+    first = chained(genesis(journal.namespace(), run_id), 1, "opened", "", "{}", epoch, f"token-{next(_tokens)}")
+    return NewRun(
+        run_id=run_id,
+        workflow="resolve",
+        input_digest="input",
+        status=status,
+        owner=by or owner(),
+        lease_term_us=30_000_000,
+        at_us=1_000,
+        rows=(first,),
+    )
+
+
+def opened(journal: Journal, run_id: str = "run-1", *, by: Owner | None = None, status: Status = Status.RUNNING) -> RunRow:
+    row = journal.open_run(new_run(journal, run_id, by=by, status=status))
+    assert row is not None
+    return row
+
+
+def member(
+    run: RunRow,
+    *rows: Row,
+    status: Status = Status.RUNNING,
+    keys: tuple[KeyClaim, ...] = (),
+    contracts: tuple[tuple[str, str], ...] = (),
+    reason: str = "",
+    next_look_us: int | None = None,
+) -> Append:
+    """An append by whoever `run` says owns it, on top of the head that it says."""
+    assert run.owner is not None
+    return Append(
+        run_id=run.run_id,
+        owner=run.owner.token,
+        epoch=run.epoch,
+        head=run.head,
+        rows=rows or (row_after(run),),
+        status=status,
+        at_us=2_000,
+        next_look_us=next_look_us,
+        reason=reason,
+        keys=keys,
+        contracts=contracts,
+    )
+
+
+def claim_of(name: str, *, step: str = "reserve#1", fingerprint: str = "print") -> KeyClaim:
+    return KeyClaim(environment="inventory", scope="warehouse-1", key=name, fingerprint=fingerprint, step=step)
+
+
+def appended(journal: Journal, append: Append) -> RunRow:
+    """Append, and return the run as it is then."""
+    assert journal.append([append]) == [Appended()]
+    row = journal.find(append.run_id)
+    assert row is not None
+    return row
