@@ -54,53 +54,48 @@ class Replay(StrEnum):
 
 
 class WindowStart(StrEnum):
-    FIRST_SEEN = "first_seen"
-    COMPLETED = "completed"
-    TERMINATED = "terminated"
+    FIRST_SEEN = "first_seen"  # the first request that carried the key
+    COMPLETED = "completed"  # the end of its execution
+    TERMINATED = "terminated"  # the end of the work it started
 
 
 class AfterWindow(StrEnum):
-    EXECUTES_AS_NEW = "executes_as_new"
-    REJECTS = "rejects"
+    EXECUTES_AS_NEW = "executes_as_new"  # the key is forgotten: a late copy acts again
+    REJECTS = "rejects"  # a late copy is refused
 
 
 class Deletion(StrEnum):
     """Whether receipts (or named objects) can be removed by others while we ask."""
 
-    IMPOSSIBLE = "impossible"
+    IMPOSSIBLE = "impossible"  # nobody else can remove one
     VISIBLE = "visible"  # a tombstone or audit trail shows it
-    INVISIBLE = "invisible"
+    INVISIBLE = "invisible"  # a removed one looks like one that never was
 
 
 class Batch(StrEnum):
-    NONE = "none"
-    ATOMIC = "atomic"
-    PER_ITEM_KEY = "per_item_key"
-    PER_ITEM_RESULT = "per_item_result"
+    NONE = "none"  # one request, one effect
+    ATOMIC = "atomic"  # all items or none, under one key
+    PER_ITEM_KEY = "per_item_key"  # several intents in one request
+    PER_ITEM_RESULT = "per_item_result"  # items without keys, each with a result of its own
 
 
 class Enforced(StrEnum):
     """How the environment itself refuses late copies, beyond any clock of ours."""
 
-    NOTHING = "nothing"
+    NOTHING = "nothing"  # it does not; only the settle window bounds them
     DEADLINE = "deadline"  # carried in the request, checked inside the environment's transaction by its own clock
     EPOCH = "epoch"  # carried in the request and already raised there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """What a probe can see.
+    """What a probe can see."""
 
-    lag_us: an answer given at T reflects a state as of T - lag at the latest.
-    retention_us: how long after the first attempt a receipt stays visible; None: as long as the database lives.
-    authoritative: an effect implies a visible receipt (a locking read on the primary), so an absence may become final.
-    """
-
-    lag_us: int = 0
-    retention_us: int | None = None
-    authoritative: bool = True
-    deletion: Deletion = Deletion.IMPOSSIBLE
-    marker_reliable: bool = True
+    lag_us: int = 0  # an answer given at T reflects a state as of T - lag at the latest
+    retention_us: int | None = None  # how long after the first attempt a receipt stays visible; None: as long as the database lives
+    authoritative: bool = True  # an effect implies a visible receipt (read on the primary), so an absence may become final
+    deletion: Deletion = Deletion.IMPOSSIBLE  # whether a receipt can be removed
+    marker_reliable: bool = True  # an object without our marker is not ours
     original: bool = True  # the receipt holds the first reply, not the object's present state
 
 
@@ -111,38 +106,38 @@ class Contract:
     ``unstated`` names the fields that were left to their defaults; each verdict lists them among its assumptions.
     """
 
-    kind: Kind
-    name: str = ""
-    version: int = 1
+    kind: Kind  # the class of effect
+    name: str = ""  # for people: the provider and the call
+    version: int = 1  # of this description
     # keys
     key_carrier: str = ""  # for people: "header:Idempotency-Key", "json:/idempotency_key", "name"
-    key_length_max: int = 255
+    key_length_max: int = 255  # characters
     window_us: int | None = None  # None: no key, or a window that is not published
-    window_starts: WindowStart = WindowStart.FIRST_SEEN
-    after_window: AfterWindow = AfterWindow.EXECUTES_AS_NEW
+    window_starts: WindowStart = WindowStart.FIRST_SEEN  # what the window counts from
+    after_window: AfterWindow = AfterWindow.EXECUTES_AS_NEW  # what a copy does that comes after it
     mismatch_checked: bool = True  # the environment refuses another request under a known key
     lock_outlives_execution: bool = True  # copies in flight are serialised until the first has ended
     fail_open: bool = False  # with its key store down it executes without protection
     # what is remembered
-    replay_success: Replay = Replay.ORIGINAL
-    replay_rejection: Replay = Replay.ORIGINAL
-    replay_failure: Replay = Replay.REEXECUTES
+    replay_success: Replay = Replay.ORIGINAL  # what a re-send returns after a success
+    replay_rejection: Replay = Replay.ORIGINAL  # after a declared rejection
+    replay_failure: Replay = Replay.REEXECUTES  # after a failure of the environment (5xx)
     failures_effect_free: bool = True  # a 5xx that is forgotten had no effect
     # asking, closing
-    lookup: Lookup | None = None
+    lookup: Lookup | None = None  # None: it cannot be asked
     close: bool = False  # an atomic "tell me the outcome, or refuse this key for ever"
     cancel_by_key: bool = False  # cancels what it finds, leaves no tombstone
     # time
-    settle_window_us: int = microseconds(SETTLE_WINDOW_DEFAULT)
-    clock_error_us: int = microseconds(CLOCK_ERROR_DEFAULT)
-    enforced: Enforced = Enforced.NOTHING
+    settle_window_us: int = microseconds(SETTLE_WINDOW_DEFAULT)  # how long a copy may act after its sender gave up
+    clock_error_us: int = microseconds(CLOCK_ERROR_DEFAULT)  # how far two clocks that are compared may differ
+    enforced: Enforced = Enforced.NOTHING  # what refuses late copies, beyond our clocks
     trust_settle: bool = False  # start a second keyless effect on an absence that is only assumed final
-    disconnect_cancels: bool = False
+    disconnect_cancels: bool = False  # a request whose sender went away is given up
     # shape of the outcome
-    stable_fields: tuple[str, ...] = ()
-    shown_once: bool = False
-    batch: Batch = Batch.NONE
-    unstated: tuple[str, ...] = field(default=(), compare=False)
+    stable_fields: tuple[str, ...] = ()  # fields of an outcome that never change, and so identify it
+    shown_once: bool = False  # its reply holds something that no later look-up shows
+    batch: Batch = Batch.NONE  # whether one request carries several effects
+    unstated: tuple[str, ...] = field(default=(), compare=False)  # fields left to their defaults
 
     @property
     def keyed(self) -> bool:

@@ -21,15 +21,15 @@ ENTRY_FORMAT: Final = 1
 class Status(StrEnum):
     """What a run is doing. Orphaned is derived: running, and its owner is dead or its lease has ended."""
 
-    QUEUED = "queued"
-    RUNNING = "running"
-    WAITING = "waiting"
-    IN_DOUBT = "in_doubt"
-    HELD = "held"
-    DIVERGED = "diverged"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
+    QUEUED = "queued"  # stored, and nobody has started it
+    RUNNING = "running"  # a worker has it, or had it when it died
+    WAITING = "waiting"  # for a named time, or for something from outside
+    IN_DOUBT = "in_doubt"  # an effect may have happened, and a person must look
+    HELD = "held"  # stopped on purpose; its reason says by what
+    DIVERGED = "diverged"  # its code asked for other steps than its journal records
+    COMPLETED = "completed"  # settled with the value it returned
+    FAILED = "failed"  # settled with a failure of its own
+    CANCELLED = "cancelled"  # settled because nobody wants it any more
 
     @property
     def settled(self) -> bool:
@@ -60,20 +60,20 @@ class AnswerKind(StrEnum):
 class Source(StrEnum):
     """Where an observation came from, strongest authority first."""
 
-    PROBE = "probe"
-    CLOSE = "close"
-    REPLY = "reply"
+    PROBE = "probe"  # an answer to a read-only question
+    CLOSE = "close"  # an answer to a tombstone
+    REPLY = "reply"  # an attempt's own reply, or its silence
     LATE = "late"  # a superseded worker's reply, or one that came after settlement
-    PUSH = "push"
-    OPERATOR = "operator"
+    PUSH = "push"  # told by the environment, signed
+    OPERATOR = "operator"  # told by a person
 
 
 class OutcomeKind(StrEnum):
-    APPLIED = "applied"
-    APPLIED_WITHOUT_VALUE = "applied_without_value"
-    REJECTED = "rejected"
-    NOT_EXECUTED = "not_executed"
-    MIXED = "mixed"
+    APPLIED = "applied"  # it happened, with its value
+    APPLIED_WITHOUT_VALUE = "applied_without_value"  # it happened; its value is gone or was never told
+    REJECTED = "rejected"  # the environment refused it with a declared error
+    NOT_EXECUTED = "not_executed"  # proven: it did not and will not happen under this key
+    MIXED = "mixed"  # a batch, item by item
     FAILED = "failed"  # only a run's own outcome
 
 

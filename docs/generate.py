@@ -1,0 +1,253 @@
+"""Regenerates the reference pages whose truth lives in code. `--check` writes nothing and fails if a page is out of date.
+
+A page is a function that returns Markdown. Add one by writing it and naming it in PAGES.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+import string
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from recovery import crashpoints
+from recovery.core import contracts, entries, errors
+from recovery.core.errors import ExitCode
+
+DOCS = Path(__file__).resolve().parent
+
+EXIT_CODES: dict[ExitCode, tuple[str, str]] = {
+    ExitCode.SETTLED: ("The run is settled; its outcome was printed.", "Nothing."),
+    ExitCode.FAILED: (
+        "The run is settled with its own failure, or it was cancelled. That outcome is final too.",
+        "Read it with `recover show`; wanting another outcome is a new run.",
+    ),
+    ExitCode.USAGE: (
+        "The command cannot be carried out as given: unknown run, wrong URL, no app, or a database of another format. Nothing was changed.",
+        "Do what the sentence says.",
+    ),
+    ExitCode.IN_DOUBT: (
+        "At least one effect may have happened and nothing here can prove which; or the run is held.",
+        "A person looks: the report names the key, what was asked and what was answered.",
+    ),
+    ExitCode.UNRESOLVED: (
+        "Not settled yet: the environment cannot be reached, an attempt may still land, a timer runs, or the run is queued.",
+        "Run the same command again at the time it names.",
+    ),
+    ExitCode.DIVERGED: (
+        "The workflow's code asks for other steps than its journal records. Nothing was sent.",
+        "Run it with the code it started with, or start a new run.",
+    ),
+    ExitCode.CORRUPT: (
+        "The journal does not verify, or holds what no program of ours writes. Nothing was sent and nothing was repaired.",
+        "Keep the database as it is; restore a backup.",
+    ),
+    ExitCode.OWNED: ("Another worker has the run. Nothing was changed.", "Wait for it, or run again once its lease has ended."),
+    ExitCode.WAITING: ("The run waits for a signal from outside.", "Send the signal."),
+    ExitCode.BUG: ("A bug in recovery.", "Keep the database and report it with the traceback."),
+}
+"""What each code says and what to do. The page cannot be made while one is missing."""
+
+
+def errors_page() -> str:
+    lines = [
+        "# Errors",
+        "",
+        "Every error says whether something happened, did not, or might have, and ends with the next step. An error carries its fields as",
+        "attributes and survives pickling. The exit code is that of a command which ends with the error.",
+        "",
+        "```text",
+        *_tree(errors.RecoveryError),
+        "InvariantViolated (an AssertionError, outside the tree)",
+        "```",
+        "",
+    ]
+    for error in _descendants(errors.RecoveryError):
+        lines += [f"## {error.__name__}", ""]
+        if "__doc__" in vars(error) and error.__doc__:
+            lines += [inspect.cleandoc(error.__doc__), ""]
+        lines += [f"Base: `{error.__mro__[1].__name__}`; exit code [{int(error.exit_code)}](exit-codes.md).", ""]
+        if "template" in vars(error) and error.template:
+            names = dict.fromkeys(name for _, name, _, _ in string.Formatter().parse(error.template) if name)
+            lines += [f"> {_shown(error.template)}", "", f"Fields: {', '.join(f'`{name}`' for name in names)}.", ""]
+    lines += ["## InvariantViolated", "", inspect.cleandoc(errors.InvariantViolated.__doc__ or ""), ""]
+    lines += [f"Not a `RecoveryError`, so that nobody catches it by habit; exit code [{int(ExitCode.BUG)}](exit-codes.md)."]
+    return "\n".join(lines)
+
+
+def exit_codes_page() -> str:
+    rows = [(str(int(code)), f"`{code.name}`", *EXIT_CODES[code]) for code in ExitCode]
+    order = sorted(
+        ExitCode, key=lambda code: [ExitCode.worst([code, other]) is code for other in ExitCode].count(True), reverse=True
+    )
+    return "\n".join(
+        [
+            "# Exit codes",
+            "",
+            "Every command ends with one of these. A usage mistake of the command line itself is 2 as well.",
+            "",
+            *_table(("code", "name", "what it says", "what to do"), rows),
+            "",
+            f"Where a command is about several runs, the first of these that holds: {', '.join(str(int(code)) for code in order)}.",
+        ]
+    )
+
+
+def crash_points_page() -> str:
+    rows = [(f"`{name}`", meaning, f"`{name}.before`, `{name}.after`") for name, meaning in crashpoints.BRACKETS.items()]
+    return "\n".join(
+        [
+            "# Crash points",
+            "",
+            "Every durable write and every request that leaves lies between two named points. A process is told to kill itself with SIGKILL at",
+            f"one of them by the environment variable `{crashpoints.VARIABLE}=POINT` or `{crashpoints.VARIABLE}=POINT:N` (the N-th passage). The",
+            "second point of a bracket is not reached when what it brackets raises.",
+            "",
+            *_table(("bracket", "what happens in it", "points"), rows),
+        ]
+    )
+
+
+def values_page() -> str:
+    sections: list[tuple[type[StrEnum], str]] = [
+        (entries.Status, "A run's status"),
+        (entries.AnswerKind, "Answers: what came back from the environment"),
+        (entries.Source, "Sources of observations"),
+        (entries.OutcomeKind, "Outcomes"),
+    ]
+    lines = [
+        "# Values in the journal",
+        "",
+        "The closed vocabularies that entries are written in. The words themselves: [words](words.md).",
+        "",
+    ]
+    kinds = [(f"`{name}`", ", ".join(f"`{item.name}`" for item in fields(kind))) for name, kind in entries.KINDS.items()]
+    lines += ["## Kinds of entries", "", *_table(("entry", "fields"), kinds), ""]
+    for enum, title in sections:
+        lines += [f"## {title}", "", *_table(("value", "meaning"), _members(enum)), ""]
+    lines += [f"The entries' format is number {entries.ENTRY_FORMAT}. A reader refuses a newer one (exit code 2)."]
+    return "\n".join(lines)
+
+
+def contracts_page() -> str:
+    lines = [
+        "# Contracts",
+        "",
+        "A contract says what an environment promises about one kind of effect. It is stored whole, by digest; every verdict lists, among its",
+        "assumptions, the fields that were left unstated. How to choose one: [choose a contract](../how-to/choose-a-contract.md).",
+        "",
+    ]
+    for build in (contracts.Keyed, contracts.Probeable, contracts.Opaque):
+        parameters = ", ".join(name for name in inspect.signature(build).parameters)
+        lines += [
+            f"## {build.__name__}",
+            "",
+            inspect.cleandoc(build.__doc__ or ""),
+            "",
+            f"Arguments, all by name: {parameters}.",
+            "",
+        ]
+    lines += ["## Classes of effects", "", *_table(("kind", "meaning"), _members(contracts.Kind)), ""]
+    lines += ["## Fields of a contract", "", *_table(("field", "default", "meaning"), _fields(contracts.Contract)), ""]
+    lines += ["## Fields of a look-up", "", inspect.cleandoc(contracts.Lookup.__doc__ or ""), ""]
+    lines += [*_table(("field", "default", "meaning"), _fields(contracts.Lookup)), ""]
+    for enum in (
+        contracts.Replay,
+        contracts.WindowStart,
+        contracts.AfterWindow,
+        contracts.Deletion,
+        contracts.Batch,
+        contracts.Enforced,
+    ):
+        lines += [f"## {enum.__name__}", ""]
+        if "__doc__" in vars(enum) and enum.__doc__:
+            lines += [inspect.cleandoc(enum.__doc__), ""]
+        lines += [*_table(("value", "meaning"), _members(enum)), ""]
+    return "\n".join(lines)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "reference/contracts.md": contracts_page,
+    "reference/crash-points.md": crash_points_page,
+    "reference/errors.md": errors_page,
+    "reference/exit-codes.md": exit_codes_page,
+    "reference/values.md": values_page,
+}
+
+
+def _tree(error: type[errors.RecoveryError], depth: int = 0) -> list[str]:
+    return ["  " * depth + error.__name__, *(line for child in _children(error) for line in _tree(child, depth + 1))]
+
+
+def _descendants(error: type[errors.RecoveryError]) -> Iterable[type[errors.RecoveryError]]:
+    yield error
+    for child in _children(error):
+        yield from _descendants(child)
+
+
+def _children(error: type[errors.RecoveryError]) -> list[type[errors.RecoveryError]]:
+    """Those of the package's tree: a program may have subclasses of its own in the same process."""
+    return [child for child in error.__subclasses__() if child.__module__ == errors.__name__]
+
+
+def _shown(template: str) -> str:
+    """A template with its fields as a reader sees them: {run_id!r} becomes *run_id*."""
+    return re.sub(r"\{(\w+)(![rs])?(:[^}]*)?\}", r"*\1*", template)
+
+
+def _comments(cls: type) -> dict[str, str]:
+    """The comment behind each member or field of a class, from its source."""
+    found = {}
+    for line in inspect.getsource(cls).splitlines():
+        if match := re.match(r"    (\w+)(?::| =).*?\s#\s(.+)$", line):
+            found[match[1]] = match[2]
+    return found
+
+
+def _members(enum: type[StrEnum]) -> list[tuple[str, str]]:
+    comments = _comments(enum)
+    return [(f"`{member.value}`", comments.get(member.name, "")) for member in enum]
+
+
+def _fields(cls: type) -> list[tuple[str, str, str]]:
+    comments = _comments(cls)
+    return [(f"`{item.name}`", _default(item.default), comments.get(item.name, "")) for item in fields(cls)]
+
+
+def _default(value: Any) -> str:
+    if value is MISSING:
+        return "required"
+    return f"`{value.value if isinstance(value, StrEnum) else value!r}`"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+
+
+def render(name: str) -> str:
+    """A page as it should be committed."""
+    return f"<!-- Made by docs/generate.py; run `make docs` instead of editing. -->\n\n{PAGES[name]().strip()}\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is out of date")
+    check: bool = parser.parse_args().check
+    stale = [name for name in PAGES if not (DOCS / name).is_file() or (DOCS / name).read_text(encoding="utf-8") != render(name)]
+    for name in stale:
+        if not check:
+            (DOCS / name).parent.mkdir(parents=True, exist_ok=True)
+            (DOCS / name).write_text(render(name), encoding="utf-8")
+        sys.stdout.write(f"{'out of date' if check else 'written'}: docs/{name}\n")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
