@@ -4,6 +4,9 @@ Owns the promises that every storage and every clock makes; the conformance suit
 effect is durable, what a concurrent caller sees, which errors it raises and whether it is safe to repeat.
 """
 
+# pyright: reportReturnType=false
+# The body of a protocol's method is its docstring; mypy checks those who implement it.
+
 from __future__ import annotations
 
 from collections.abc import Sequence
