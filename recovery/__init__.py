@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     )
     from recovery.definitions.call import Call
     from recovery.definitions.effect import Bound, Effect, Environment, effect
+    from recovery.definitions.recovered import Recovered, RunInfo, StepVerdict
     from recovery.definitions.rejection import Rejection
     from recovery.definitions.run import Applied, AsyncRun, Rejected, Run
     from recovery.definitions.workflow import Workflow, workflow
+    from recovery.engine import AsyncEngine, Engine
 
 __version__ = "0.1.0"
 
@@ -37,10 +39,12 @@ _HOMES = {
     "Absent": "recovery.definitions.answer",
     "Answer": "recovery.definitions.answer",
     "Applied": "recovery.definitions.run",
+    "AsyncEngine": "recovery.engine",
     "AsyncRun": "recovery.definitions.run",
     "Bound": "recovery.definitions.effect",
     "Call": "recovery.definitions.call",
     "Closed": "recovery.definitions.answer",
+    "Engine": "recovery.engine",
     "Effect": "recovery.definitions.effect",
     "Environment": "recovery.definitions.effect",
     "Expired": "recovery.definitions.answer",
@@ -51,11 +55,14 @@ _HOMES = {
     "Indeterminate": "recovery.definitions.answer",
     "Mismatch": "recovery.definitions.answer",
     "NotSent": "recovery.definitions.answer",
+    "Recovered": "recovery.definitions.recovered",
     "Refused": "recovery.definitions.answer",
     "Rejected": "recovery.definitions.run",
     "Rejection": "recovery.definitions.rejection",
     "ReplyWas": "recovery.definitions.answer",
     "Run": "recovery.definitions.run",
+    "RunInfo": "recovery.definitions.recovered",
+    "StepVerdict": "recovery.definitions.recovered",
     "TurnedAway": "recovery.definitions.answer",
     "Unreachable": "recovery.definitions.answer",
     "Workflow": "recovery.definitions.workflow",
@@ -68,11 +75,13 @@ __all__ = [
     "Absent",
     "Answer",
     "Applied",
+    "AsyncEngine",
     "AsyncRun",
     "Bound",
     "Call",
     "Closed",
     "Effect",
+    "Engine",
     "Environment",
     "Expired",
     "Foreign",
@@ -82,11 +91,14 @@ __all__ = [
     "Indeterminate",
     "Mismatch",
     "NotSent",
+    "Recovered",
     "Refused",
     "Rejected",
     "Rejection",
     "ReplyWas",
     "Run",
+    "RunInfo",
+    "StepVerdict",
     "TurnedAway",
     "Unreachable",
     "Workflow",

@@ -1,8 +1,8 @@
 """Every error of the package. The public face of `core.errors`, whose docstring draws the tree."""
 
 from recovery.core.errors import (
-    AppNotFound,
     AppendConflict,
+    AppNotFound,
     ConcurrentStep,
     DecisionFailed,
     DefinitionError,

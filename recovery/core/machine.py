@@ -1,0 +1,347 @@
+"""The machine: one run, from its history to its next outcome, as procedures over operations.
+
+Owns step identity, replay, and the loop that judges an intent until it is settled, waits or parks. The same loop serves a first
+run (an intent without attempts: send) and a recovery (an attempt without an answer: ask, re-send, wait or park). Knows nothing of
+threads, event loops, databases or clocks. Invariants: an attempt is durable before its Send is asked for (I4); nothing is sent for a
+step whose replay differs from its record; after a stop no further step of the run begins (I9).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from recovery.core.contracts import Contract
+from recovery.core.entries import (
+    JSON,
+    Answered,
+    Attempt,
+    Decision,
+    Entry,
+    Intent,
+    Observation,
+    Settled,
+    Source,
+    Status,
+    Verdict,
+    kind_of,
+)
+from recovery.core.errors import ConcurrentStep, Diverged, EffectInDoubt, KeyReused, RecoveryError, Unresolved
+from recovery.core.evidence import Situation
+from recovery.core.history import DecisionStep, EffectStep, History, Noted
+from recovery.core.ids import ROOT, Epoch, check_step_name, step_id
+from recovery.core.instants import iso
+from recovery.core.judgement import Judgement, conclude
+from recovery.core.operations import Append, Ask, Close, Decide, Now, Op, Send, Sleep
+from recovery.core.policy import Budget
+from recovery.core.verdicts import Action, Reason
+
+
+class Unwind(BaseException):
+    """Leaves a workflow that must not go on. Not an Exception, so that `except Exception` cannot swallow doubt; the machine
+    remembers it too, so that whoever swallows it all the same raises it again with the next step."""
+
+    def __init__(self, error: RecoveryError) -> None:
+        self.error = error
+        super().__init__(str(error))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One effect as the workflow asks for it now: what would be written into a new intent, and what can be asked."""
+
+    effect: str
+    environment: str
+    scope: str
+    key: str
+    fingerprint: str
+    arguments: JSON
+    contract: Contract
+    timeout_us: int
+    can_probe: bool
+    can_close: bool
+    subject: Any
+
+    def intent(self, step: str, at_us: int) -> Intent:
+        return Intent(
+            step=step,
+            effect=self.effect,
+            environment=self.environment,
+            scope=self.scope,
+            key=self.key,
+            fingerprint=self.fingerprint,
+            arguments=self.arguments,
+            contract=self.contract.digest,
+            timeout_us=self.timeout_us,
+            at_us=at_us,
+        )
+
+
+@dataclass(slots=True)
+class Machine:
+    """The state of one run under one claim.
+
+    deadline_us: until when this call may wait for named times; None: as long as it takes.
+    contracts: those of the history's intents, by digest.
+    restored: an entry was written before the database was declared restored.
+    """
+
+    history: History
+    epoch: Epoch
+    budget: Budget
+    deadline_us: int | None
+    contracts: dict[str, Contract] = field(default_factory=dict)
+    restored: bool = False
+    held: bool = False
+    judgements: list[tuple[EffectStep, Judgement]] = field(default_factory=list)
+    stopped: Unwind | None = None
+    _recorded: dict[str, list[str]] = field(default_factory=dict)
+    _positions: Counter[str] = field(default_factory=Counter)
+    _occurrences: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _under_way: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        recorded = defaultdict(list)
+        for step in self.history.steps:
+            recorded[step.rpartition("/")[0]].append(step)
+        self._recorded = dict(recorded)
+
+    # -- step identity -------------------------------------------------------------------------------------------------
+
+    def begin(self, name: str, parent: str = ROOT) -> str:
+        """The identity of the step that starts now. Synchronous, so that identities do not depend on scheduling."""
+        if self.stopped is not None:
+            raise self.stopped
+        check_step_name(name)
+        if parent in self._under_way:
+            raise ConcurrentStep(run_id=self.history.run_id, step=name, other=self._under_way[parent])
+        step = step_id(parent, name, self._occurrences[parent, name] + 1)
+        recorded = self._recorded.get(parent, [])
+        position = self._positions[parent]
+        if position < len(recorded) and recorded[position] != step:
+            raise self.diverge(step, f"step {recorded[position]}", f"step {step}")
+        self._occurrences[parent, name] += 1
+        self._positions[parent] += 1
+        self._under_way[parent] = step
+        return step
+
+    def finish(self, step: str) -> None:
+        """The step's call has returned or raised."""
+        self._under_way.pop(step.rpartition("/")[0], None)
+
+    def check_complete(self) -> None:
+        """The workflow has ended: every recorded step must have been replayed."""
+        for parent, recorded in self._recorded.items():
+            if self._positions[parent] < len(recorded):
+                missing = recorded[self._positions[parent]]
+                raise self.diverge(missing, f"step {missing}", "the end of the workflow")
+
+    def stop(self, error: RecoveryError) -> Unwind:
+        """Poison the run: nothing may begin after this."""
+        if self.stopped is None:
+            self.stopped = Unwind(error)
+        return self.stopped
+
+    def diverge(self, step: str, recorded: str, attempted: str) -> Unwind:
+        return self.stop(Diverged(run_id=self.history.run_id, step=step, recorded=recorded, attempted=attempted))
+
+    # -- decisions -----------------------------------------------------------------------------------------------------
+
+    async def decide(self, step: str, fingerprint: str, subject: Any) -> Decision:
+        """The recorded decision, or a new one, durable before it is returned."""
+        recorded = self.history.steps.get(step)
+        if recorded is None:
+            decided = await Decide(subject)
+            entry = Decision(step=step, fingerprint=fingerprint, value=decided.value, error=decided.error, at_us=await Now())
+            await self._append([entry])
+            return entry
+        if not isinstance(recorded, DecisionStep):
+            raise self.diverge(step, f"effect {recorded.intent.effect}", "a decision")
+        before = recorded.decision.fingerprint
+        if before and fingerprint and before != fingerprint:
+            raise self.diverge(step, f"a decision from arguments {before[:12]}", f"one from {fingerprint[:12]}")
+        return recorded.decision
+
+    # -- effects -------------------------------------------------------------------------------------------------------
+
+    async def perform(self, step: str, request: Request) -> Settled:
+        """The effect's first durable outcome: recorded, found, or made now. Raises Unwind where none can be had."""
+        recorded = self.history.steps.get(step)
+        if recorded is None:
+            draft = EffectStep(seq=0, intent=request.intent(step, await Now()))
+            return await self._settle(request, draft, draft.intent)
+        if not isinstance(recorded, EffectStep):
+            raise self.diverge(step, "a decision", f"effect {request.effect}")
+        intent = recorded.intent
+        for what in ("effect", "environment", "key"):
+            if getattr(intent, what) != getattr(request, what):
+                raise self.diverge(step, f"{what} {getattr(intent, what)}", f"{what} {getattr(request, what)}")
+        return await self._settle(request, recorded, None)
+
+    async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
+        """Judge, act, observe, until the step is settled. `pending` is known here and not durable yet."""
+        step = effect.step
+        while True:
+            now_us = await Now()
+            view = self._with(effect, pending)
+            judgement = conclude(view, self._situation(request, view, now_us))
+            self.judgements.append((effect, judgement))
+            match judgement.action:
+                case Action.DIVERGE:
+                    before, after = effect.intent.fingerprint[:12], request.fingerprint[:12]
+                    raise self.diverge(step, f"a request with fingerprint {before}", f"one with {after}")
+                case Action.KEEP:
+                    return await self._keep(effect, judgement)
+                case Action.SEND | Action.RESEND | Action.CLOSE:
+                    pending = await self._attempt(request, view, judgement, pending, now_us)
+                case Action.ASK:
+                    await self._append([pending] if pending else [])
+                    answer = await Ask(request.subject, effect.intent)
+                    pending = await self._observed(step, answer, Source.PROBE, asked_at_us=now_us)
+                case Action.WAIT:
+                    await self._wait(request, view, judgement, pending)
+                    pending = None
+                case Action.PARK:
+                    await self._park(request, view, judgement, pending)
+                case _:
+                    assert judgement.settlement is not None
+                    return await self._record(judgement.settlement, pending)
+            recorded = self.history.steps.get(step)
+            if isinstance(recorded, EffectStep):
+                effect = recorded
+
+    def _with(self, effect: EffectStep, pending: Intent | Observation | None) -> EffectStep:
+        """The step as if what is pending were durable already."""
+        if not isinstance(pending, Observation):
+            return effect
+        noted = Noted(self.history.length + 1, pending)
+        return replace(effect, observations=[*effect.observations, noted])
+
+    def _situation(self, request: Request, effect: EffectStep, now_us: int) -> Situation:
+        pinned = self.contracts.get(effect.intent.contract, request.contract)
+        return Situation(
+            now_us=now_us,
+            contracts=(pinned,) if pinned == request.contract else (pinned, request.contract),
+            budget=self.budget,
+            can_probe=request.can_probe,
+            can_close=request.can_close,
+            restored=self.restored,
+            held=self.held,
+            scope_changed=effect.intent.scope != request.scope,
+            replay_fingerprint=request.fingerprint,
+        )
+
+    async def _attempt(
+        self, request: Request, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None, now_us: int
+    ) -> Observation:
+        """Make one attempt durable, then send or close; the answer comes back as an observation that is not durable yet."""
+        closing = judgement.action is Action.CLOSE
+        attempt = Attempt(
+            step=effect.step,
+            number=len(effect.attempts) + 1,
+            purpose=judgement.action.value,
+            sent_at_us=now_us,
+            send_until_us=now_us + effect.intent.timeout_us,
+            epoch=str(self.epoch),
+        )
+        if isinstance(pending, Intent):
+            await self._append([replace(pending, attempt=attempt)])
+        else:
+            await self._append([pending, attempt] if pending else [attempt])
+        operation: Op[Answered] = (Close if closing else Send)(request.subject, effect.intent, attempt)
+        answer = await operation
+        return await self._observed(
+            effect.step, answer, Source.CLOSE if closing else Source.REPLY, asked_at_us=now_us, attempt=attempt.number
+        )
+
+    async def _observed(
+        self, step: str, answer: Answered, source: Source, *, asked_at_us: int, attempt: int | None = None
+    ) -> Observation:
+        return Observation(
+            step=step,
+            source=source,
+            asked_at_us=asked_at_us,
+            observed_at_us=await Now(),
+            answer=answer,
+            attempt=attempt,
+            epoch=str(self.epoch),
+        )
+
+    async def _record(self, settlement: Settled, pending: Intent | Observation | None) -> Settled:
+        """Make the step's outcome durable, in one row with the observation that it rests on."""
+        earlier = tuple(seq for seq in settlement.evidence if seq <= self.history.length)
+        settled = replace(settlement, evidence=earlier)
+        if isinstance(pending, Observation):
+            settled = replace(settled, observation=pending)
+        await self._append([pending, settled] if isinstance(pending, Intent) else [settled])
+        return settled
+
+    async def _keep(self, effect: EffectStep, judgement: Judgement) -> Settled:
+        """The outcome stands; a contradiction is recorded once and changes nothing."""
+        assert effect.settled is not None
+        if judgement.reason is not Reason.CONSISTENT and self._is_news(effect, judgement.verdict):
+            await self._append([judgement.verdict])
+        return effect.settled
+
+    async def _wait(self, request: Request, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None) -> None:
+        """Wait for the named time, or leave the run to a later look if this call may not wait that long."""
+        assert judgement.next_look_us is not None
+        await self._conclude(effect, judgement, pending, Status.WAITING)
+        if self.deadline_us is not None and judgement.next_look_us > self.deadline_us:
+            raise self.stop(Unresolved(**self._about(request, effect, judgement), next_look=iso(judgement.next_look_us)))
+        await Sleep(judgement.next_look_us, f"{effect.step}: {judgement.reason.value}")
+
+    async def _park(self, request: Request, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None) -> None:
+        status = Status.HELD if judgement.reason is Reason.HELD else Status.IN_DOUBT
+        await self._conclude(effect, judgement, pending, status)
+        raise self.stop(EffectInDoubt(**self._about(request, effect, judgement)))
+
+    async def _conclude(
+        self, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None, status: Status
+    ) -> None:
+        """Journal a verdict that settles nothing, once: looking again without news appends nothing (I7)."""
+        entries: list[Entry] = [pending] if pending else []
+        if self._is_news(effect, judgement.verdict) or entries:
+            entries.append(judgement.verdict)
+        await self._append(entries, status, judgement.next_look_us, judgement.reason.value)
+
+    @staticmethod
+    def _is_news(effect: EffectStep, verdict: Verdict) -> bool:
+        last = effect.verdicts[-1] if effect.verdicts else None
+        return last is None or replace(last, at_us=0) != replace(verdict, at_us=0)
+
+    def _about(self, request: Request, effect: EffectStep, judgement: Judgement) -> dict[str, str]:
+        return {
+            "run_id": self.history.run_id,
+            "step": effect.step,
+            "effect": request.effect,
+            "key": effect.intent.key,
+            "reason": judgement.reason.value,
+        }
+
+    async def _append(
+        self,
+        entries: list[Any],
+        status: Status = Status.RUNNING,
+        next_look_us: int | None = None,
+        reason: str = "",
+    ) -> None:
+        if not entries:
+            return
+        try:
+            await Append(tuple(entries), status, next_look_us, reason)
+        except KeyReused:
+            raise  # nothing was written and nothing will be sent: the workflow may choose another way
+        except RecoveryError as error:
+            raise self.stop(error) from error
+        for entry in entries:
+            self.history.add(entry)
+
+
+def bracket_of(append: Append) -> str:
+    """The crash point around this append: named after what it makes durable last."""
+    last = append.entries[-1]
+    if isinstance(last, Settled) and last.step == ROOT:
+        return "append.ended"
+    return f"append.{kind_of(last)}"

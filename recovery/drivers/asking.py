@@ -1,0 +1,108 @@
+"""What both drivers know about an operation before and after the one line in which they differ: calling or awaiting.
+
+Owns the checks around user functions and the waiting for a named time. Invariant: nothing is sent after an attempt's deadline, and
+whatever an effect's body raises becomes an answer, never a conclusion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from recovery.core.entries import Answered, AnswerKind
+from recovery.core.errors import DefinitionError
+from recovery.core.instants import moment
+from recovery.core.operations import Ask, Close, Decided, Send, Sleep
+from recovery.definitions.answer import clipped
+from recovery.definitions.call import Call
+from recovery.definitions.replies import error_name
+from recovery.ports import Clock, Journal
+
+Progress = Callable[[Sleep, float], None]
+"""Told on every nap what is waited for and how many seconds are left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One call of a user's function about one effect."""
+
+    bracket: str
+    call: Call
+    ask: Callable[[], Any]
+    is_async: bool
+    answer: Callable[[Any], Answered]
+    raised: Callable[[Exception], Answered | None]
+    too_late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a driver works with."""
+
+    journal: Journal
+    clock: Clock
+    progress: Progress | None = None
+    nap_seconds_max: float = 1.0
+
+    def question(self, operation: Send | Ask | Close, run_id: str) -> Question:
+        """The call that this operation asks for."""
+        bound, intent = operation.subject, operation.intent
+        effect = bound.effect
+        attempt = None if isinstance(operation, Ask) else operation.attempt
+        now_us = self.clock.wall_us()
+        send_until_us = attempt.send_until_us if attempt else now_us + intent.timeout_us
+        ends_us = self.clock.boot_us() + max(0, send_until_us - now_us)
+        call = Call(
+            run_id=run_id,
+            step=intent.step,
+            key=intent.key,
+            fingerprint=intent.fingerprint,
+            scope=intent.scope,
+            epoch=attempt.epoch if attempt else "",
+            attempt=attempt.number if attempt else 0,
+            send_until=moment(send_until_us),
+            remaining=lambda: max(0.0, (ends_us - self.clock.boot_us()) / 1_000_000),
+        )
+        match operation:
+            case Send():
+                bracket, body, answer, raised = "send", bound.invoke, effect.returned, effect.raised
+            case Close():
+                bracket, body, answer, raised = "close", bound.close, effect.probed, effect.probe_raised
+            case _:
+                bracket, body, answer, raised = "probe", bound.ask, effect.probed, effect.probe_raised
+        return Question(
+            bracket=bracket,
+            call=call,
+            ask=lambda: body(call),
+            is_async=effect.is_async,
+            answer=answer,
+            raised=raised,
+            too_late=attempt is not None and now_us >= send_until_us,
+        )
+
+    def left(self, sleep: Sleep) -> float:
+        """Seconds until the named time, at least 0. Tells the watcher."""
+        seconds = max(0.0, (sleep.until_us - self.clock.wall_us()) / 1_000_000)
+        if seconds and self.progress is not None:
+            self.progress(sleep, seconds)
+        return seconds
+
+
+def called_too_late() -> Answered:
+    """The attempt's deadline passed between its commit and its first byte: proof that this attempt never left."""
+    return Answered(kind=AnswerKind.NOT_SENT, detail="its deadline had passed before its first byte")
+
+
+def failed_decision(error: Exception) -> Decided:
+    """A deciding function's failure in stored form: its type's name and a bounded message."""
+    return Decided(clipped(str(error)), error=error_name(error))
+
+
+def refuse_async(is_async: bool, what: str, name: str) -> None:
+    """A sync run cannot await. Raises DefinitionError before anything happened."""
+    if is_async:
+        raise DefinitionError(
+            what=what, name=name, problem="it is an `async def` and cannot be awaited in a `def` workflow",
+            advice="Make the workflow an `async def` that takes AsyncRun, or this a `def`.",
+        )  # fmt: skip

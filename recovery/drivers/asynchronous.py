@@ -1,0 +1,88 @@
+"""The async driver: user code on the event loop, everything that may block beside it.
+
+Owns the bridge to threads. Invariants: no commit ever runs on the loop; a cancelled caller leaves a store call to finish, since
+cancelling cannot undo a commit; a step has its identity before anything is awaited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from recovery.core.operations import Op
+from recovery.definitions.deciding import Deciding
+from recovery.definitions.effect import Bound
+from recovery.definitions.run import Applied, AsyncRun, Rejected
+from recovery.drivers.loop import Driver
+from recovery.drivers.session import Session
+
+T = TypeVar("T")
+
+
+class AsyncDriver(Driver):
+    """Carries out operations by awaiting."""
+
+    async def _use(self, call: Callable[[Any], T]) -> T:
+        return await _to_its_end(asyncio.to_thread(call, self.surroundings.journal))
+
+    async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None) -> Any:
+        """Awaited where it can be, else called in a thread of its own, where it may block and cannot be interrupted."""
+        if not is_async:
+            return await asyncio.to_thread(ask)
+        async with asyncio.timeout(seconds):
+            return await ask()
+
+    async def _pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def run_workflow(self, session: Session, invoke: Callable[[Any], Any]) -> Any:
+        return await invoke(AsyncRun(AsyncSession(self, session)))
+
+
+class AsyncSession:
+    """What `AsyncRun` forwards to."""
+
+    def __init__(self, driver: AsyncDriver, session: Session) -> None:
+        self._driver = driver
+        self._session = session
+
+    @property
+    def run_id(self) -> str:
+        return self._session.run_id
+
+    def decide(self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Coroutine[Any, Any, Any]:
+        deciding = Deciding(name, fn, args, kwargs)
+        return self._step(name, lambda step: self._session.decide(step, deciding))
+
+    def perform(self, bound: Bound[Any], key: str | None, name: str | None) -> Coroutine[Any, Any, Any]:
+        return self._step(name or bound.effect.name, lambda step: self._session.perform(step, bound, key))
+
+    def attempt(self, bound: Bound[Any], key: str | None, name: str | None) -> Coroutine[Any, Any, Applied[Any] | Rejected]:
+        return self._step(name or bound.effect.name, lambda step: self._session.attempt(step, bound, key))
+
+    def _step(self, name: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> Coroutine[Any, Any, T]:
+        """Begun here, before any await; a coroutine that nobody awaits keeps the next step from starting."""
+        step = self._session.machine.begin(name)
+        return self._driven(step, procedure)
+
+    async def _driven(self, step: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:
+        try:
+            return await self._driver.drive(procedure(step))
+        finally:
+            self._session.machine.finish(step)
+
+
+async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await to the end even when cancelled, then let the cancellation go on: what a commit did must be known to its writer."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return task.result()
+    task.exception()  # seen; the cancellation matters more
+    raise cancelled

@@ -1,0 +1,133 @@
+"""The loop that carries out operations, once for both colours.
+
+Owns what happens for each operation. Its subclasses own only the leaves where `def` and `async def` differ: using the store, calling a
+user's function, pausing, running a workflow. Under the sync driver no leaf ever suspends, so the whole loop runs to its end in one go.
+Invariant: an operation's exception, cancellation included, is raised inside the procedure, where it was awaited.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, TypeVar
+
+from recovery.core.entries import Answered
+from recovery.core.errors import InvariantViolated
+from recovery.core.operations import Append, Ask, Boot, Close, Decide, Decided, Execute, Now, Op, Raised, Returned, Send, Sleep, Use
+from recovery.crashpoints import around
+from recovery.definitions.deciding import Deciding
+from recovery.drivers.asking import Surroundings, called_too_late, failed_decision
+from recovery.drivers.session import Session
+from recovery.storage.writer import Writer
+
+T = TypeVar("T")
+
+
+class Driver(ABC):
+    """Drives procedures. `writer` is the run's own, for the operations of a workflow; None before there is a claim."""
+
+    def __init__(self, surroundings: Surroundings, writer: Writer | None = None) -> None:
+        self.surroundings = surroundings
+        self._writer = writer
+        self._run_id = writer.run_id if writer else ""
+
+    async def drive(self, procedure: Coroutine[Op[Any], Any, T]) -> T:
+        """Carry out a procedure to its end."""
+        step: Callable[[], Op[Any]] = _sending(procedure, None)
+        while True:
+            try:
+                operation = step()
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]  # the procedure's own result
+            try:
+                result = await self._carry_out(operation)
+            except BaseException as error:  # noqa: BLE001  # all of it belongs to the procedure
+                step = _raising(procedure, error)
+            else:
+                step = _sending(procedure, result)
+
+    async def _carry_out(self, operation: Op[Any]) -> Any:
+        match operation:
+            case Append():
+                assert self._writer is not None
+                return await self.drive(self._writer.commit(operation))
+            case Use():
+                return await self._use(operation.call)
+            case Now():
+                return self.surroundings.clock.wall_us()
+            case Boot():
+                return self.surroundings.clock.boot_us()
+            case Send() | Ask() | Close():
+                return await self._ask(operation)
+            case Decide():
+                return await self._decide(operation.subject)
+            case Sleep():
+                return await self._sleep(operation)
+            case Execute():
+                return await self._execute(operation)
+            case _:
+                raise AssertionError(operation)
+
+    async def _ask(self, operation: Send | Ask | Close) -> Answered:
+        asked = self.surroundings.question(operation, self._run_id)
+        if asked.too_late:
+            return called_too_late()
+        with around(asked.bracket):
+            try:
+                seconds = asked.call.remaining_seconds()
+                return asked.answer(await self._call(asked.ask, asked.is_async, seconds))
+            except Exception as error:  # what it means is the effect's to say
+                answer = asked.raised(error)
+                if answer is None:
+                    raise
+                return answer
+
+    async def _decide(self, deciding: Deciding) -> Decided:
+        with around("decide"):
+            try:
+                value = await self._call(deciding.make, deciding.is_async, None)
+            except Exception as error:  # noqa: BLE001  # recorded, and raised again on replay
+                return failed_decision(error)
+        return Decided(deciding.encode(value))
+
+    async def _sleep(self, operation: Sleep) -> None:
+        """In naps, so that a clock that steps or a machine that was suspended is noticed. A virtual clock skips instead."""
+        while seconds := self.surroundings.left(operation):
+            if not self.surroundings.clock.skip(seconds):
+                await self._pause(min(seconds, self.surroundings.nap_seconds_max))
+
+    async def _execute(self, operation: Execute) -> Returned | Raised:
+        driver = type(self)(self.surroundings, operation.writer)
+        session = Session(operation.machine, await self._use(lambda journal: journal.namespace()))
+        workflow = operation.subject
+        try:
+            return Returned(await driver.run_workflow(session, partial(workflow.invoke, stored=operation.input)))
+        except InvariantViolated:
+            raise  # our bug is not the workflow's failure
+        except Exception as error:  # noqa: BLE001  # the workflow's own failure, unless it swallowed a stop on its way
+            return Raised(error)
+
+    @abstractmethod
+    async def _use(self, call: Callable[[Any], T]) -> T:
+        """Use the store."""
+
+    @abstractmethod
+    async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None) -> Any:
+        """Call a user's function; where it can be interrupted, raise TimeoutError after `seconds`."""
+
+    @abstractmethod
+    async def _pause(self, seconds: float) -> None:
+        """Let real time pass."""
+
+    @abstractmethod
+    async def run_workflow(self, session: Session, invoke: Callable[[Any], Any]) -> Any:
+        """Run a workflow's function from its beginning."""
+
+
+def _raising(procedure: Coroutine[Op[Any], Any, Any], error: BaseException) -> Callable[[], Op[Any]]:
+    return lambda: procedure.throw(error)
+
+
+def _sending(procedure: Coroutine[Op[Any], Any, Any], result: Any) -> Callable[[], Op[Any]]:
+    return lambda: procedure.send(result)

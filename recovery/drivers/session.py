@@ -1,0 +1,84 @@
+"""Sessions: how a workflow's calls become procedures of the machine. Everything here serves both colours.
+
+Owns the way from a bound call to a request, and from a settlement to a value or a raised error. Does no I/O. Invariant: a value passes
+through its codec on the first run too, so that a first run equals its replay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from recovery.core.contracts import microseconds
+from recovery.core.entries import Decision, OutcomeKind, Settled
+from recovery.core.errors import DecisionFailed, NotExecuted, OutcomeUnavailable
+from recovery.core.ids import check_key, derive_key
+from recovery.core.machine import Machine, Request
+from recovery.definitions.deciding import Deciding
+from recovery.definitions.effect import Bound
+from recovery.definitions.run import Applied, Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One run's calls, waiting to be driven."""
+
+    machine: Machine
+    namespace: str
+
+    @property
+    def run_id(self) -> str:
+        return self.machine.history.run_id
+
+    def request(self, step: str, bound: Bound[Any], key: str | None) -> Request:
+        """What would be written into a new intent for this call. Raises InvalidName."""
+        effect = bound.effect
+        return Request(
+            effect=effect.name,
+            environment=effect.environment.name,
+            scope=effect.environment.current_scope(),
+            key=check_key(key) if key is not None else derive_key(self.namespace, self.run_id, step),
+            fingerprint=bound.fingerprint,
+            arguments=bound.stored,
+            contract=effect.contract,
+            timeout_us=microseconds(effect.timeout),
+            can_probe=effect.probe_body is not None,
+            can_close=effect.close_body is not None,
+            subject=bound,
+        )
+
+    async def decide(self, step: str, deciding: Deciding) -> Any:
+        """The decision's value, decoded."""
+        return self._decided(deciding, await self.machine.decide(step, deciding.fingerprint, deciding))
+
+    def _decided(self, deciding: Deciding, decision: Decision) -> Any:
+        if decision.error:
+            raise DecisionFailed(run_id=self.run_id, step=decision.step, error=decision.error, message=decision.value)
+        return deciding.decode(decision.value)
+
+    async def perform(self, step: str, bound: Bound[Any], key: str | None) -> Any:
+        """The effect's value, or the error that its outcome stands for."""
+        outcome = await self.attempt(step, bound, key)
+        if isinstance(outcome, Rejected):
+            raise outcome.error
+        return outcome.value
+
+    async def attempt(self, step: str, bound: Bound[Any], key: str | None) -> Applied[Any] | Rejected:
+        request = self.request(step, bound, key)
+        return self.outcome(step, bound, request.key, await self.machine.perform(step, request))
+
+    def outcome(self, step: str, bound: Bound[Any], key: str, settled: Settled) -> Applied[Any] | Rejected:
+        """What a settlement means to the workflow. Raises NotExecuted and OutcomeUnavailable."""
+        effect = bound.effect
+        about = {"run_id": self.run_id, "step": step, "effect": effect.name, "key": key, "reason": settled.reason or settled.row}
+        match settled.outcome:
+            case OutcomeKind.APPLIED | OutcomeKind.MIXED:
+                return Applied(effect.decode_value(settled.value))
+            case OutcomeKind.REJECTED:
+                return Rejected(effect.decode_rejection(settled.error, settled.value))
+            case OutcomeKind.APPLIED_WITHOUT_VALUE:
+                if effect.accepts_none:
+                    return Applied(None)
+                raise OutcomeUnavailable(**about)
+            case _:
+                raise NotExecuted(**about)

@@ -1,0 +1,71 @@
+"""AsyncEngine: for `async def` workflows; the same names as Engine."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+from recovery import reconciler
+from recovery.core.entries import Entry, Status
+from recovery.core.policy import Budget
+from recovery.definitions.recovered import Recovered, RunInfo
+from recovery.definitions.workflow import Workflow
+from recovery.drivers.asking import Progress
+from recovery.drivers.asynchronous import AsyncDriver
+from recovery.engine.wiring import Wiring
+from recovery.storage.reading import read
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class AsyncEngine(Wiring):
+    """Runs and recovers `async def` workflows. `async with` and `close` flush. No commit ever runs on the event loop."""
+
+    is_async = True
+
+    async def run(self, run_id: str, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """As Engine.run. Cancelling the caller leaves the run open, to be recovered."""
+        self.add(workflow)
+        given = workflow.bind(*args, **kwargs)
+        procedure = reconciler.run(self.world(), run_id, workflow, given)
+        recovered: Recovered[R] = await AsyncDriver(self.surroundings()).drive(procedure)
+        return recovered.result()
+
+    async def recover(
+        self,
+        run_id: str,
+        *,
+        wait_for_owner: timedelta | None = None,
+        budget: Budget | None = None,
+        progress: Progress | None = None,
+    ) -> Recovered[Any]:
+        """As Engine.recover."""
+        world = self.world(wait_for_owner=wait_for_owner, budget=budget)
+        return await AsyncDriver(self.surroundings(progress)).drive(reconciler.recover(world, run_id))
+
+    async def get(self, run_id: str) -> Recovered[Any]:
+        """As Engine.get."""
+        return await AsyncDriver(self.surroundings()).drive(reconciler.look(self.world(), run_id))
+
+    async def list(self, *, status: Status | None = None, limit: int = 1000, after: str = "") -> list[RunInfo]:
+        """As Engine.list."""
+        statuses = None if status is None else [status]
+        rows = await asyncio.to_thread(self.journal.runs, statuses=statuses, limit=limit, after=after)
+        return [self.info(row) for row in rows]
+
+    async def history(self, run_id: str) -> tuple[Entry, ...]:
+        """As Engine.history."""
+        return tuple((await asyncio.to_thread(read, self.journal, run_id)).entries)
+
+    async def close(self) -> None:
+        """Flush and give up connections. Safe to repeat."""
+        await asyncio.to_thread(self.flush)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()

@@ -1,0 +1,72 @@
+"""Engine: for `def` workflows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+from recovery import reconciler
+from recovery.core.entries import Entry, Status
+from recovery.core.policy import Budget
+from recovery.definitions.recovered import Recovered, RunInfo
+from recovery.definitions.workflow import Workflow
+from recovery.drivers.asking import Progress
+from recovery.drivers.sync import SyncDriver, finish
+from recovery.engine.wiring import Wiring
+from recovery.storage.reading import read
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Engine(Wiring):
+    """Runs and recovers `def` workflows. `with` and `close` flush. Safe for several threads."""
+
+    def run(self, run_id: str, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a workflow under a run id, or return the original outcome of that run id.
+
+        Settled: the original outcome, nothing is done. Orphaned: it is recovered. Live elsewhere: waits `wait_for_owner`, then
+        raises LeaseUnavailable. Another input or workflow under the same id: RunInputDiffers, before anything happens.
+        Raises RunFailed, EffectInDoubt, Unresolved or Diverged as the run stands, and StoreUnavailable.
+        """
+        self.add(workflow)
+        given = workflow.bind(*args, **kwargs)
+        procedure = reconciler.run(self.world(), run_id, workflow, given)
+        recovered: Recovered[R] = finish(SyncDriver(self.surroundings()).drive(procedure))
+        return recovered.result()
+
+    def recover(
+        self,
+        run_id: str,
+        *,
+        wait_for_owner: timedelta | None = None,
+        budget: Budget | None = None,
+        progress: Progress | None = None,
+    ) -> Recovered[Any]:
+        """Bring a run as far as it can be brought, and say where it stands. Raises RunNotFound, LeaseUnavailable, JournalCorrupt."""
+        world = self.world(wait_for_owner=wait_for_owner, budget=budget)
+        return finish(SyncDriver(self.surroundings(progress)).drive(reconciler.recover(world, run_id)))
+
+    def get(self, run_id: str) -> Recovered[Any]:
+        """Where a run stands; changes nothing. `result` raises RunUnsettled while there is no outcome. Raises RunNotFound."""
+        return finish(SyncDriver(self.surroundings()).drive(reconciler.look(self.world(), run_id)))
+
+    def list(self, *, status: Status | None = None, limit: int = 1000, after: str = "") -> list[RunInfo]:
+        """Runs by id, those behind `after`."""
+        statuses = None if status is None else [status]
+        return [self.info(row) for row in self.journal.runs(statuses=statuses, limit=limit, after=after)]
+
+    def history(self, run_id: str) -> tuple[Entry, ...]:
+        """The run's entries, verified. Raises RunNotFound, JournalCorrupt, IncompatibleVersion."""
+        return tuple(read(self.journal, run_id).entries)
+
+    def close(self) -> None:
+        """Flush and give up connections. Safe to repeat."""
+        self.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

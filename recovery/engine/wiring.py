@@ -1,0 +1,128 @@
+"""Wiring: everything an engine is made of, for both colours. No I/O before first use.
+
+Owns the choice of clock, identity and lease keeping. `sync` and `asynchronous` add the driver and the signatures.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from recovery.clocks import DatabaseClock, SystemClock
+from recovery.core.entries import Status
+from recovery.core.errors import DefinitionError
+from recovery.core.instants import moment
+from recovery.core.policy import Budget, Lease
+from recovery.definitions.recovered import RunInfo
+from recovery.definitions.workflow import Workflow
+from recovery.drivers.asking import Progress, Surroundings
+from recovery.engine.leases import Leases
+from recovery.ports import Clock, Journal, Owner, RunRow
+from recovery.processes import identify, proven_dead
+from recovery.reconciler import World
+from recovery.storage import open_journal
+
+
+class Wiring:
+    """The common base of the engines.
+
+    database: a URL (sqlite:///file.db, postgresql://..., memory://), or a journal that is already open.
+    budget: attempts, probes and waiting per call; lease: how long an owner may be silent; wait_for_owner: how long `run` and
+    `recover` wait for a run that somebody else works on before they raise LeaseUnavailable.
+    clock: None takes the database's on PostgreSQL and this host's elsewhere.
+    """
+
+    is_async = False
+
+    def __init__(
+        self,
+        database: str | Journal,
+        *,
+        workflows: Iterable[Workflow[..., Any]] = (),
+        budget: Budget | None = None,
+        lease: Lease | None = None,
+        wait_for_owner: timedelta = timedelta(0),
+        clock: Clock | None = None,
+    ) -> None:
+        self.journal: Journal = open_journal(database) if isinstance(database, str) else database
+        self.workflows: dict[str, Workflow[..., Any]] = {}
+        self.budget = budget or Budget()
+        self.lease = lease or Lease()
+        self.wait_for_owner = wait_for_owner
+        self._clock = clock
+        self._leases = Leases(self.journal, self.lease.renew_every)
+        for workflow in workflows:
+            self.add(workflow)
+
+    def add(self, workflow: Workflow[..., Any]) -> None:
+        """Know one more workflow. Raises DefinitionError on another one of the same name, or of the other colour."""
+        known = self.workflows.setdefault(workflow.name, workflow)
+        if known is not workflow:
+            raise DefinitionError(
+                what="workflow", name=workflow.name, problem="the engine has another workflow of this name", advice="Give one of them another name."
+            )  # fmt: skip
+        if workflow.is_async is not self.is_async:
+            raise DefinitionError(
+                what="workflow",
+                name=workflow.name,
+                problem="it is an `async def`, and Engine runs `def`" if workflow.is_async else "it is a `def`, and AsyncEngine runs `async def`",
+                advice="Use AsyncEngine for `async def` workflows and Engine for `def` workflows.",
+            )  # fmt: skip
+
+    @property
+    def clock(self) -> Clock:
+        """The one clock of both ends of every window."""
+        if self._clock is None:
+            shared = self.journal.url.startswith("postgresql")
+            self._clock = DatabaseClock(self.journal) if shared else SystemClock()
+        return self._clock
+
+    def surroundings(self, progress: Progress | None = None) -> Surroundings:
+        return Surroundings(self.journal, self.clock, progress)
+
+    def world(self, *, wait_for_owner: timedelta | None = None, budget: Budget | None = None) -> World:
+        """What the reconciler is given, with this call's own patience."""
+        return World(
+            workflows=self.workflows,
+            budget=budget or self.budget,
+            lease=self.lease,
+            wait_for_owner=self.wait_for_owner if wait_for_owner is None else wait_for_owner,
+            token=self.new_token,
+            identify=self.identify,
+            proven_dead=self.proven_dead,
+            raise_mark=getattr(self.clock, "raise_mark", lambda _us: None),
+            hold=self._leases.hold,
+            drop=self._leases.drop,
+        )
+
+    def new_token(self) -> str:
+        return secrets.token_hex(16)
+
+    def identify(self, token: str) -> Owner:
+        return identify(token)
+
+    def proven_dead(self, owner: Owner) -> bool:
+        return proven_dead(owner)
+
+    def info(self, row: RunRow) -> RunInfo:
+        """The run row for people."""
+        return RunInfo(
+            run_id=row.run_id,
+            workflow=row.workflow,
+            status=row.status,
+            reason=row.reason,
+            owner=None if row.owner is None else str(row.owner),
+            orphaned=row.status is Status.RUNNING and (row.owner is None or self.proven_dead(row.owner)),
+            epoch=str(row.epoch),
+            entries=row.head,
+            created_at=moment(row.created_at_us),
+            updated_at=moment(row.updated_at_us),
+            next_look=None if row.next_look_us is None else moment(row.next_look_us),
+        )
+
+    def flush(self) -> None:
+        """Give up leases and connections. Everything that returned is durable already; a later call opens them again."""
+        self._leases.close()
+        self.journal.close()

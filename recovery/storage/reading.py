@@ -1,0 +1,66 @@
+"""Reading a run: rows verified against their chain, decoded and folded, before anybody believes them.
+
+Owns the order load, verify, decode, fold. Invariant: what it returns is whole; a run that does not verify is refused, never repaired.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recovery import codec
+from recovery.core.chain import Row, broken_at
+from recovery.core.contracts import Contract
+from recovery.core.entries import ENTRY_FORMAT, Entry, Observation, Opened, decode
+from recovery.core.errors import IncompatibleVersion, JournalCorrupt, RunNotFound
+from recovery.core.history import History, fold
+from recovery.ports import Evidence, Journal, RunRow
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One run as a consistent snapshot: `rows` and `entries` run in parallel, `late` is what stands outside the chain."""
+
+    run: RunRow
+    rows: list[Row]
+    entries: list[Entry]
+    late: list[Evidence]
+    history: History
+    contracts: dict[str, Contract]
+
+    @property
+    def opened(self) -> Opened:
+        assert self.history.opened is not None
+        return self.history.opened
+
+
+def read(journal: Journal, run_id: str) -> Loaded:
+    """The run, verified. Raises RunNotFound, JournalCorrupt, IncompatibleVersion, IllegalHistory, and what the journal raises."""
+    found = journal.load(run_id)
+    if found is None:
+        raise RunNotFound(run_id=run_id, database=journal.url)
+    run, rows, contracts = found
+    if broken := broken_at(journal.namespace(), run_id, rows, run.head, run.head_digest):
+        raise JournalCorrupt(run_id=run_id, seq=broken[0], field=broken[1])
+    entries = [_decoded(run_id, row) for row in rows]
+    late = journal.evidence(run_id)
+    observations = [entry for item in late if isinstance(entry := decode(item.kind, codec.loads(item.body)), Observation)]
+    return Loaded(
+        run=run,
+        rows=rows,
+        entries=entries,
+        late=late,
+        history=fold(run_id, entries, observations),
+        contracts={digest: Contract.from_json(codec.loads(text)) for digest, text in contracts.items()},
+    )
+
+
+def _decoded(run_id: str, row: Row) -> Entry:
+    """The row's entry. The chain is intact, so what cannot be read was written by a newer version."""
+    body = codec.loads(row.body)
+    newest = body.get("format", ENTRY_FORMAT)
+    if newest > ENTRY_FORMAT:
+        raise IncompatibleVersion(run_id=run_id, seq=row.seq, found=newest, known=ENTRY_FORMAT)
+    try:
+        return decode(row.kind, body)
+    except ValueError as error:
+        raise IncompatibleVersion(run_id=run_id, seq=row.seq, found=str(error), known=ENTRY_FORMAT) from error

@@ -1,0 +1,109 @@
+"""The writer's end of one run: turns entries into one compare-and-set, and reads what came of it.
+
+Owns the writer's view of the head. Does no I/O of its own: it awaits operations. Invariant: sequence and digest advance only with an
+append that is known to be durable; after one whose fate is unknown or that was refused, the writer is finished and every later use raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from recovery import codec
+from recovery.core.chain import Row, chained
+from recovery.core.contracts import Contract
+from recovery.core.entries import Intent, Observation, Settled, Source, encode, kind_of, step_of
+from recovery.core.errors import FencedOut, InvariantViolated, KeyReused
+from recovery.core.ids import Epoch
+from recovery.core.machine import bracket_of
+from recovery.core.operations import Append as Wanted
+from recovery.core.operations import Now, Use
+from recovery.crashpoints import around
+from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Journal, KeyClaim
+
+
+@dataclass(slots=True)
+class Writer:
+    """Where a claimed run's journal ends. `contracts`: what intents may refer to, by digest; stored with the first that does."""
+
+    run_id: str
+    owner: str
+    epoch: Epoch
+    head: int
+    digest: str
+    token: Callable[[], str]
+    contracts: dict[str, Contract]
+    finished: bool = False
+
+    async def commit(self, wanted: Wanted) -> None:
+        """Make `wanted` durable. Raises FencedOut (its observations are kept as late evidence), KeyReused or StoreUnavailable."""
+        at_us = await Now()
+        append = self.prepare(wanted, at_us)
+        with around(bracket_of(wanted)):
+            [result] = await Use(lambda journal: journal.append([append]))
+        if isinstance(result, Fenced):
+            await self._keep_evidence(wanted, at_us)
+        self.settle(append, result)
+
+    async def _keep_evidence(self, wanted: Wanted, at_us: int) -> None:
+        """A superseded writer's answers are facts about the world: they go where no fence stands."""
+        for entry in wanted.entries:
+            observation = entry.observation if isinstance(entry, Settled) else entry
+            if isinstance(observation, Observation):
+                late = replace(observation, source=Source.LATE)
+                body = codec.dumps(encode(late))
+                item = Evidence(self.run_id, late.step, self.epoch, at_us, kind_of(late), body)
+                with around("evidence"):
+                    await Use(partial(_add, item))
+
+    def prepare(self, wanted: Wanted, at_us: int) -> Append:
+        """The compare-and-set that makes `wanted` durable. Nothing has happened yet."""
+        if self.finished:
+            raise InvariantViolated(f"run {self.run_id}: an append after a refused or unknown one")
+        token = self.token()
+        rows: list[Row] = []
+        previous, seq = self.digest, self.head
+        for entry in wanted.entries:
+            seq += 1
+            row = chained(previous, seq, kind_of(entry), step_of(entry), codec.dumps(encode(entry)), self.epoch, token)
+            previous = row.digest
+            rows.append(row)
+        intents = [entry for entry in wanted.entries if isinstance(entry, Intent)]
+        self.finished = True  # until `settle` hears that it is durable
+        return Append(
+            run_id=self.run_id,
+            owner=self.owner,
+            epoch=self.epoch,
+            head=self.head,
+            rows=tuple(rows),
+            status=wanted.status,
+            at_us=at_us,
+            next_look_us=wanted.next_look_us,
+            reason=wanted.reason,
+            keys=tuple(KeyClaim(i.environment, i.scope, i.key, i.fingerprint, i.step) for i in intents if i.key),
+            contracts=tuple((i.contract, codec.dumps(self.contracts[i.contract].to_json())) for i in intents),
+        )
+
+    def settle(self, append: Append, result: AppendResult) -> None:
+        """Take the result of `append`. Raises FencedOut or KeyReused; in both cases nothing was written."""
+        match result:
+            case Appended():
+                self.head, self.digest, self.finished = append.rows[-1].seq, append.rows[-1].digest, False
+            case Fenced(run):
+                owner, epoch = (run.owner or "nobody", run.epoch) if run else ("nobody", "none")
+                raise FencedOut(run_id=self.run_id, owner=str(owner), epoch=str(epoch), ours=str(self.epoch))
+            case _:
+                self.finished = False  # the run goes on: the head has not moved
+                key = result.key
+                raise KeyReused(
+                    key=key.key,
+                    environment=key.environment,
+                    scope=key.scope,
+                    owner_run=result.owner_run,
+                    owner_step=result.owner_step,
+                )
+
+
+def _add(item: Evidence, journal: Journal) -> None:
+    journal.add_evidence(item)
