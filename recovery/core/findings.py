@@ -1,0 +1,274 @@
+"""Findings: what receipts, rejections, tombstones and settlements say, each with the observations it rests on.
+
+Owns how answers are compared (identity of receipts, fingerprints, stable fields) and when a negative is final. Knows nothing
+of budgets, verdicts or clocks. Invariant: facts only accumulate; a finding is a function of the set of observations, and an
+operator's word never outweighs an environment's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from recovery.core.contracts import Contract, Deletion, Enforced, Kind, Replay
+from recovery.core.entries import JSON, AnswerKind, OutcomeKind, Source
+from recovery.core.facts import Finding
+from recovery.core.history import EffectStep, Noted
+from recovery.core.timing import (
+    Situation,
+    Timing,
+    can_be_final,
+    carried_deadline,
+    exposed_attempts,
+    fits_window,
+    key_retention_us,
+    lookup_of,
+    possibly_sent,
+    quiet_after,
+    tombstones,
+)
+
+RECEIPTS: Final = frozenset({AnswerKind.FOUND, AnswerKind.UNSTORABLE, AnswerKind.GONE})
+_HAPPENED: Final = frozenset({OutcomeKind.APPLIED, OutcomeKind.APPLIED_WITHOUT_VALUE, OutcomeKind.MIXED})
+
+Findings = dict[Finding, tuple[Noted, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A step's evidence, read under one contract."""
+
+    step: EffectStep
+    situation: Situation
+    contract: Contract
+    timing: Timing
+
+    def all(self) -> Findings:
+        """Every finding that holds, with its evidence in the order in which it became known."""
+        found: Findings = {}
+        replayed = self.situation.replay_fingerprint
+        if replayed is not None and replayed != self.step.intent.fingerprint:
+            found[Finding.DIVERGED] = ()
+        if self.step.settled is not None:
+            against = self.contradictions()
+            found[Finding.CONTRADICTED if against else Finding.KEPT] = against
+        self._receipts(found)
+        self._refusals(found)
+        self._foreign(found)
+        self._words(found)
+        return found or {Finding.OPEN: ()}
+
+    # -- positive ------------------------------------------------------------------------------------------------------
+
+    def _of(self, *kinds: AnswerKind) -> tuple[Noted, ...]:
+        return tuple(
+            noted
+            for noted in self.step.observations
+            if noted.answer.kind in kinds and noted.observation.source is not Source.OPERATOR
+        )
+
+    def _receipts(self, found: Findings) -> None:
+        mismatched = tuple(noted for noted in self._of(*AnswerKind) if self._other_request(noted))
+        if mismatched:
+            found[Finding.KEY_MISMATCH] = mismatched
+        receipts = tuple(noted for noted in self._of(*RECEIPTS) if not self._other_request(noted))
+        if differing := tuple(noted for noted in receipts if self._other_fields(noted)):
+            found[Finding.RECEIPT_MISMATCH] = differing
+        if others := [noted for noted in receipts[1:] if not self.same(receipts[0], noted)]:
+            found[Finding.DUPLICATE] = (receipts[0], *others)
+        if receipts and (denials := tuple(noted for noted in self._of(AnswerKind.ABSENT) if self.final(noted))):
+            found[Finding.CONTRACT_BROKEN] = (*receipts[:1], *denials)
+        for noted in receipts:
+            found.setdefault(self._worth(noted), (noted,))
+        if self.contract.kind is Kind.SWALLOW and (accepted := [n for n in self._of(AnswerKind.ACCEPTED) if self._in_window(n)]):
+            found[Finding.SWALLOWED] = (accepted[0],)
+        if batches := [noted for noted in self._of(AnswerKind.ITEMS) if _none_open(noted.answer.value)]:
+            found[Finding.MIXED] = (batches[0],)
+
+    def _worth(self, noted: Noted) -> Finding:
+        answer = noted.answer
+        if answer.kind is AnswerKind.GONE:
+            return Finding.GONE
+        if answer.kind is AnswerKind.UNSTORABLE:
+            return Finding.VALUE_UNKNOWN
+        if self.original(noted):
+            return Finding.RECEIPT_ORIGINAL
+        return Finding.RECEIPT_STABLE if self.stable(answer.value) is not None else Finding.VALUE_UNKNOWN
+
+    def original(self, noted: Noted) -> bool:
+        """Whether this is the first reply or an exact copy of it, rather than the object's present state."""
+        observation = noted.observation
+        if not observation.answer.original:
+            return False
+        if observation.attempt is None:
+            return lookup_of(self.contract).original and not self.contract.shown_once
+        earlier = [attempt for attempt in exposed_attempts(self.step) if attempt.number < observation.attempt]
+        return not earlier or (self.contract.replay_success is not Replay.CURRENT and not self.contract.shown_once)
+
+    def stable(self, value: JSON) -> dict[str, JSON] | None:
+        """The stable fields of a receipt's value, or None if the contract names none or some are missing."""
+        names = self.contract.stable_fields
+        if not names or self.contract.shown_once or not isinstance(value, dict) or not set(names) <= set(value):
+            return None
+        return {name: value[name] for name in names}
+
+    def _other_request(self, noted: Noted) -> bool:
+        told = noted.answer.fingerprint
+        return noted.answer.kind is AnswerKind.MISMATCH or (told != "" and told != self.step.intent.fingerprint)
+
+    def _other_fields(self, noted: Noted) -> bool:
+        """Whether a receipt states another value than we asked for in a field that never changes."""
+        value, asked = noted.answer.value, self.step.intent.arguments
+        if not isinstance(value, dict) or not isinstance(asked, dict):
+            return False
+        return any(name in value and name in asked and value[name] != asked[name] for name in self.contract.stable_fields)
+
+    def same(self, a: Noted, b: Noted) -> bool:
+        """Whether two receipts are of one effect: by their ids, else by stable fields, else, for two originals, by value."""
+        left, right = a.answer, b.answer
+        if left.receipt and right.receipt:
+            return left.receipt == right.receipt
+        if not {left.kind, right.kind} <= {AnswerKind.FOUND}:
+            return True
+        ours, theirs = self.stable(left.value), self.stable(right.value)
+        if ours is not None and theirs is not None:
+            return ours == theirs
+        return not (self.original(a) and self.original(b)) or left.value == right.value
+
+    def _in_window(self, noted: Noted) -> bool:
+        number = noted.observation.attempt
+        sent = [attempt for attempt in possibly_sent(self.step) if attempt.number == number]
+        first = sent and sent[0].sent_at_us == self.timing.t0_us
+        return bool(sent) and (bool(first) or fits_window(sent[0].send_until_us, self.timing.t0_us, self.contract))
+
+    # -- negative ------------------------------------------------------------------------------------------------------
+
+    def _refusals(self, found: Findings) -> None:
+        for noted in self._of(AnswerKind.REFUSED):
+            if self._other_request(noted):
+                continue
+            if self._remembered():
+                found.setdefault(Finding.REJECTED_REMEMBERED, (noted,))
+            elif self._after_quiet(noted):
+                found.setdefault(Finding.REJECTED_AFTER_QUIET, (noted,))
+            elif not self.timing.quiet(self.situation.now_us) and not self.situation.restored:
+                found.setdefault(Finding.REJECTED_EARLY, (noted,))
+        if proofs := tuple(noted for noted in tombstones(self.step) if self._in_time(noted)):
+            found[Finding.NEVER_EXECUTED] = proofs[:1]
+        elif fenced := tuple(noted for noted in self._of(AnswerKind.ABSENT) if self._fenced(noted)):
+            found[Finding.NEVER_EXECUTED] = fenced[:1]
+
+    def _remembered(self) -> bool:
+        """Rule 1: the store keeps rejections, fails closed, and every attempt that may have left lies in one window."""
+        contract = self.contract
+        if not contract.keyed or contract.replay_rejection is not Replay.ORIGINAL or contract.fail_open:
+            return False
+        return all(fits_window(attempt.send_until_us, self.timing.t0_us, contract) for attempt in possibly_sent(self.step))
+
+    def _after_quiet(self, noted: Noted) -> bool:
+        """Whether this rejection was given when no other attempt could act any more."""
+        others = [attempt for attempt in exposed_attempts(self.step) if attempt.number != noted.observation.attempt]
+        quiet_at = quiet_after(others, self.contract)
+        return quiet_at is None or noted.observation.asked_at_us > quiet_at
+
+    def _in_time(self, noted: Noted) -> bool:
+        """Rule 3: a tombstone proves only if it was written while a receipt would still have been there, and is kept."""
+        if self.contract.fail_open:
+            return False
+        until = self.timing.close_until_us
+        if until is None:
+            return not self.situation.restored or key_retention_us(self.contract) is None
+        return noted.observation.observed_at_us < until and not self.situation.restored
+
+    def state_at(self, noted: Noted) -> int:
+        """As of when an answer speaks: its question less the lag, or earlier where it says so itself."""
+        observation = noted.observation
+        promised = observation.asked_at_us - lookup_of(self.contract).lag_us
+        told = observation.answer.as_of_us
+        return promised if told is None or told >= promised - self.contract.clock_error_us else told
+
+    def conclusive(self, noted: Noted) -> bool:
+        """Rule 2 without (b): a visible receipt would have been there to see."""
+        until = self.timing.absence_until_us
+        return (
+            noted.observation.source is Source.PROBE
+            and can_be_final(self.contract)
+            and not self.situation.restored
+            and (until is None or noted.observation.observed_at_us < until)
+        )
+
+    def enforced(self, noted: Noted) -> bool:
+        """Rule 2 with (b) held by the environment: a tombstone, or a deadline which its own clock has passed."""
+        if not self.conclusive(noted):
+            return False
+        as_of, deadline = noted.answer.as_of_us, carried_deadline(exposed_attempts(self.step))
+        if self.contract.enforced is Enforced.DEADLINE and as_of is not None and (deadline is None or as_of > deadline):
+            return True
+        barred = [stone.observation.observed_at_us for stone in tombstones(self.step)]
+        return any(self.state_at(noted) > at for at in barred)
+
+    def assumed(self, noted: Noted) -> bool:
+        """Rule 2 with (b) resting on the settle window alone. Compared with when it was asked, never with now."""
+        return self.conclusive(noted) and self.timing.quiet(self.state_at(noted))
+
+    def _fenced(self, noted: Noted) -> bool:
+        fence = self.timing.fence_at_us
+        return fence is not None and self.conclusive(noted) and self.state_at(noted) > fence
+
+    def final(self, noted: Noted) -> bool:
+        """Whether an absence counts as final in any way. Every attempt is considered, so a later one reopens it."""
+        return self.assumed(noted) or self.enforced(noted) or self._fenced(noted)
+
+    # -- names taken, and people ---------------------------------------------------------------------------------------
+
+    def _foreign(self, found: Findings) -> None:
+        lookup, timing = lookup_of(self.contract), self.timing
+        for noted in self._of(AnswerKind.FOREIGN):
+            visible = lookup.deletion is Deletion.VISIBLE
+            if not lookup.marker_reliable or lookup.deletion is Deletion.INVISIBLE or (visible and self.situation.restored):
+                found.setdefault(Finding.FOREIGN_DOUBTFUL, (noted,))
+            elif not visible or timing.quiet(self.state_at(noted)):
+                found.setdefault(Finding.FOREIGN_FINAL, (noted,))
+            elif not timing.quiet(self.situation.now_us - lookup.lag_us):
+                found.setdefault(Finding.FOREIGN_EARLY, (noted,))
+
+    def _words(self, found: Findings) -> None:
+        said = [noted for noted in self.step.observations if noted.observation.source is Source.OPERATOR]
+        if said:
+            found[Finding.OPERATOR] = (said[-1],)
+
+    # -- settled -------------------------------------------------------------------------------------------------------
+
+    def contradictions(self) -> tuple[Noted, ...]:
+        """Evidence that speaks against the recorded outcome and was not weighed when it was recorded."""
+        settled = self.step.settled
+        if settled is None:
+            return ()
+        weighed = set(settled.evidence)
+        basis = [noted for noted in self.step.observations if noted.seq in weighed or noted.observation == settled.observation]
+        receipts = [noted for noted in basis if noted.answer.kind in RECEIPTS]
+        return tuple(
+            noted
+            for noted in self.step.observations
+            if noted not in basis and noted.observation.source is not Source.OPERATOR and self._against(noted, receipts)
+        )
+
+    def _against(self, noted: Noted, receipts: list[Noted]) -> bool:
+        settled, kind = self.step.settled, noted.answer.kind
+        assert settled is not None  # noqa: S101  # for the type checker
+        if self._other_request(noted):
+            return True
+        if settled.outcome not in _HAPPENED:
+            other_error = settled.outcome is OutcomeKind.REJECTED and settled.error != noted.answer.error
+            return kind in RECEIPTS | {AnswerKind.ACCEPTED, AnswerKind.ITEMS} or (kind is AnswerKind.REFUSED and other_error)
+        if kind in RECEIPTS:
+            return any(not self.same(receipt, noted) for receipt in receipts)
+        if kind is AnswerKind.REFUSED:
+            return noted.observation.attempt is None
+        return (kind is AnswerKind.ABSENT and self.final(noted)) or (kind is AnswerKind.CLOSED and self._in_time(noted))
+
+
+def _none_open(items: JSON) -> bool:
+    """Whether a batch's answer names every item as applied or rejected."""
+    closed = {AnswerKind.FOUND.value, AnswerKind.REFUSED.value}
+    return isinstance(items, list) and bool(items) and all(isinstance(item, dict) and item.get("kind") in closed for item in items)

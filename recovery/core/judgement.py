@@ -1,0 +1,221 @@
+"""Judgement: the verdict on one step, ready to be acted on and recorded.
+
+Owns what a row means for a concrete step: its next look, its assumptions, its evidence and the settlement it leads to. Knows
+nothing of how anything is sent or stored. Invariant: `conclude` is pure, and the same evidence in the same situation gives the
+same judgement; a settled step is never settled again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+from recovery.core.contracts import Contract, Lookup
+from recovery.core.entries import JSON, AnswerKind, Observation, OutcomeKind, Settled, Verdict
+from recovery.core.errors import InvariantViolated
+from recovery.core.evidence import Situation, Weighed, examine
+from recovery.core.facts import Facts, Finding
+from recovery.core.history import EffectStep, Noted
+from recovery.core.rows import Action, Reason, Row
+from recovery.core.timing import Timing
+from recovery.core.verdicts import judge
+
+NAME_TAKEN: Final = "NameTaken"
+"""The stable name of the rejection of row 17."""
+
+_BY_FINDING: Final = frozenset({*range(1, 20), 21, 29})
+"""Rows that rest on the finding's own observations; the others rest on everything observed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A row, applied to a step.
+
+    next_look_us: when to look again; for an attempt, its send_until (to be written into the attempt as it stands); None: never by
+    itself. evidence: sequence numbers of the durable observations behind it (the intent's own where nothing was observed).
+    settlement: the entry that settles the step, with the fresh observation inside, or None. news: whether this differs from the
+    last recorded verdict, so that judging again appends nothing.
+    """
+
+    step: str
+    at_us: int
+    facts: Facts
+    row: Row
+    next_look_us: int | None
+    assumptions: tuple[str, ...]
+    evidence: tuple[int, ...]
+    settlement: Settled | None
+    news: bool
+    timing: Timing
+
+    @property
+    def action(self) -> Action:
+        return self.row.action
+
+    @property
+    def reason(self) -> Reason:
+        return self.row.reason
+
+    def recorded(self) -> Verdict:
+        """The entry that records this judgement."""
+        return Verdict(
+            step=self.step,
+            row=self.row.name,
+            action=self.action.value,
+            reason=self.reason.value,
+            at_us=self.at_us,
+            assumptions=self.assumptions,
+            next_look_us=self.next_look_us,
+        )
+
+
+def conclude(step: EffectStep, situation: Situation, fresh: Observation | None = None) -> Judgement:
+    """Weigh and judge `step`. `fresh` is an observation that is not durable yet; `step` itself is not changed.
+
+    A settlement carries `fresh` inside, so that both become durable in one row; any other judgement leaves its recording to
+    the caller.
+    """
+    if fresh is not None:
+        step = replace(step, observations=[*step.observations, Noted(None, fresh)])
+    weighed = examine(step, situation)
+    row = judge(weighed.facts)
+    assumptions = _assumptions(row, weighed.contract)
+    behind = weighed.support if row.number in _BY_FINDING else step.observations
+    evidence = tuple(sorted({noted.seq for noted in behind if noted.seq is not None}))
+    if not evidence and fresh is None:
+        evidence = (step.seq,)
+    settlement = _settlement(step, situation, weighed, row)
+    if settlement is not None:
+        settlement = replace(settlement, assumptions=assumptions, evidence=evidence, observation=fresh)
+    next_look = _next_look(row, weighed, situation, step)
+    return Judgement(
+        step=step.step,
+        at_us=situation.now_us,
+        facts=weighed.facts,
+        row=row,
+        next_look_us=next_look,
+        assumptions=assumptions,
+        evidence=evidence,
+        settlement=settlement,
+        news=_news(step, weighed, row, next_look),
+        timing=weighed.timing,
+    )
+
+
+# -- when to look again ------------------------------------------------------------------------------------------------
+
+
+def _next_look(row: Row, weighed: Weighed, situation: Situation, step: EffectStep) -> int | None:
+    """Every wait names its time, every act the time at which its answer is overdue."""
+    if row.action in {Action.SEND, Action.RESEND, Action.CLOSE, Action.ASK}:
+        return situation.now_us + step.intent.timeout_us
+    if row.action is not Action.WAIT:
+        return None
+    timing = weighed.timing
+    quiet = (timing.quiet_at_us or 0) + 1
+    lag = weighed.contract.lookup.lag_us if weighed.contract.lookup else 0
+    return {
+        "name-taken-early": quiet + lag,
+        "backing-off": weighed.back_off_until_us,
+        "unanswered": weighed.answer_due_us,
+        "rejection-early": quiet,
+        "absence-early": timing.counts_at_us,
+    }[row.name]
+
+
+def _news(step: EffectStep, weighed: Weighed, row: Row, next_look: int | None) -> bool:
+    """A contradiction is recorded once per item, anything else when it differs from what was recorded last."""
+    if row.action is Action.KEEP:
+        recorded = sum(verdict.row == row.name for verdict in step.verdicts)
+        return weighed.facts.finding is Finding.CONTRADICTED and recorded < len(weighed.support)
+    if row.action in {Action.SEND, Action.RESEND, Action.CLOSE, Action.ASK} or not step.verdicts:
+        return True
+    last = step.verdicts[-1]
+    return (last.row, last.next_look_us) != (row.name, next_look)
+
+
+# -- what it rests on --------------------------------------------------------------------------------------------------
+
+
+def _assumptions(row: Row, contract: Contract) -> tuple[str, ...]:
+    defaults = {item.name for item in fields(contract)} & set(contract.unstated)
+    relied = [name for name in row.relies_on if name in defaults]
+    return (*row.assumes, *(f"default {name}={_shown(getattr(contract, name))}" for name in relied))
+
+
+def _shown(value: object) -> str:
+    if not isinstance(value, Lookup):
+        return str(value)
+    kept = "for ever" if value.retention_us is None else f"{value.retention_us} us"
+    sees = "authoritative" if value.authoritative else "not authoritative"
+    return f"{sees}, lag {value.lag_us} us, kept {kept}, deletion {value.deletion}"
+
+
+# -- settling ----------------------------------------------------------------------------------------------------------
+
+
+def _settlement(step: EffectStep, situation: Situation, weighed: Weighed, row: Row) -> Settled | None:
+    if row.action not in _SETTLING or step.settled is not None:
+        return None
+    basis = weighed.support[0] if weighed.support else None
+    settled = _SETTLING[row.action](weighed, basis)
+    return replace(settled, step=step.step, at_us=situation.now_us, row=row.name, reason=row.reason.value)
+
+
+def _adopted(weighed: Weighed, basis: Noted | None) -> Settled:
+    finding = weighed.facts.finding
+    if basis is None:
+        raise InvariantViolated("an outcome is adopted from an observation only")
+    if finding is Finding.OPERATOR:
+        return replace(_by_word(basis), heuristic=True)
+    if finding in {Finding.GONE, Finding.SWALLOWED}:
+        return _outcome(OutcomeKind.APPLIED_WITHOUT_VALUE)
+    if finding is Finding.MIXED:
+        return _outcome(OutcomeKind.MIXED, basis.answer.value)
+    return _receipt(weighed, basis)
+
+
+def _receipt(weighed: Weighed, basis: Noted) -> Settled:
+    """The first reply whole; of a present state the stable fields; of a duplicate without either, that it happened."""
+    answer, reading = basis.answer, weighed.reading
+    if answer.kind is AnswerKind.FOUND and reading.original(basis):
+        return _outcome(OutcomeKind.APPLIED, answer.value)
+    stable = reading.stable(answer.value) if answer.kind is AnswerKind.FOUND else None
+    if stable is None:
+        return _outcome(OutcomeKind.APPLIED_WITHOUT_VALUE)
+    return replace(_outcome(OutcomeKind.APPLIED, stable), reconstructed=True)
+
+
+def _by_word(basis: Noted) -> Settled:
+    answer = basis.answer
+    if answer.kind is AnswerKind.REFUSED:
+        return replace(_outcome(OutcomeKind.REJECTED, answer.value), error=answer.error)
+    if answer.kind in {AnswerKind.ABSENT, AnswerKind.NOT_SENT, AnswerKind.CLOSED}:
+        return _outcome(OutcomeKind.NOT_EXECUTED)
+    if answer.kind is AnswerKind.ITEMS:
+        return _outcome(OutcomeKind.MIXED, answer.value)
+    return _outcome(OutcomeKind.APPLIED if answer.kind is AnswerKind.FOUND else OutcomeKind.APPLIED_WITHOUT_VALUE, answer.value)
+
+
+def _rejected(weighed: Weighed, basis: Noted | None) -> Settled:
+    if basis is None:
+        raise InvariantViolated("a rejection is adopted from an observation only")
+    if weighed.facts.finding is Finding.FOREIGN_FINAL:
+        return replace(_outcome(OutcomeKind.REJECTED, basis.answer.value), error=NAME_TAKEN)
+    return replace(_outcome(OutcomeKind.REJECTED, basis.answer.value), error=basis.answer.error)
+
+
+def _not_executed(weighed: Weighed, basis: Noted | None) -> Settled:  # noqa: ARG001  # one signature for all settling actions
+    return _outcome(OutcomeKind.NOT_EXECUTED)
+
+
+def _outcome(kind: OutcomeKind, value: JSON = None) -> Settled:
+    return Settled(step="", outcome=kind, at_us=0, value=value)
+
+
+_SETTLING: Final[dict[Action, Callable[[Weighed, Noted | None], Settled]]] = {
+    Action.ADOPT: _adopted,
+    Action.REJECT: _rejected,
+    Action.NOT_EXECUTED: _not_executed,
+}
