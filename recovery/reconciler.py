@@ -35,7 +35,7 @@ from recovery.core.instants import moment
 from recovery.core.machine import Machine, Unwind
 from recovery.core.operations import Append, Boot, Execute, Now, Raised, Returned, Sleep, Use
 from recovery.core.policy import Budget, Lease
-from recovery.core.verdicts import Action
+from recovery.core.rows import Action
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered, StepVerdict
 from recovery.definitions.workflow import Workflow
@@ -74,13 +74,13 @@ async def run(world: World, run_id: str, workflow: Workflow[..., Any], given: JS
     """Start a run, or continue the one of this id. Raises RunInputDiffers, LeaseUnavailable, and what the store raises."""
     check_run_id(run_id)
     digest = workflow.digest(given)
-    row = await Use(lambda journal: journal.find(run_id))
+    row = await _find(run_id)
     if row is None:
         opened = Opened(workflow=workflow.name, version=workflow.version, input=given, input_digest=digest, at_us=await Now())
         mine = await _open(world, run_id, opened)
         if mine is not None:
             return await _held_while(world, mine, lambda: _go(world, mine, fold(run_id, [opened]), {}, workflow))
-        row = await Use(lambda journal: journal.find(run_id))
+        row = await _find(run_id)
         assert row is not None, "a run id that is taken stays taken"
     if row.workflow != workflow.name:
         raise RunInputDiffers(run_id=run_id, what="workflow", recorded=row.workflow, given=workflow.name)
@@ -92,7 +92,7 @@ async def run(world: World, run_id: str, workflow: Workflow[..., Any], given: JS
 async def recover(world: World, run_id: str) -> Recovered[Any]:
     """Bring an existing run as far as it can be brought. Raises RunNotFound, LeaseUnavailable, and what the store raises."""
     check_run_id(run_id)
-    row = await Use(lambda journal: journal.find(run_id))
+    row = await _find(run_id)
     if row is None:
         raise RunNotFound(run_id=run_id, database=await Use(lambda journal: journal.url))
     return await _continue(world, row)
@@ -138,6 +138,10 @@ async def _continue(world: World, row: RunRow) -> Recovered[Any]:
     return await _held_while(world, row, rest)
 
 
+async def _find(run_id: str) -> RunRow | None:
+    return await Use(lambda journal: journal.find(run_id))
+
+
 async def _load(run_id: str) -> Loaded:
     with around("load"):
         return await Use(lambda journal: read(journal, run_id))
@@ -158,7 +162,7 @@ async def _take(world: World, row: RunRow) -> RunRow:
             raise LeaseUnavailable(run_id=row.run_id, owner=str(row.owner), epoch=str(row.epoch))
         else:
             await Sleep(await Now() + microseconds(POLL), f"{row.run_id}: waiting for {row.owner} to finish or its lease to end")
-        seen = await Use(lambda journal: journal.find(row.run_id))
+        seen = await _find(row.run_id)
         assert seen is not None, "runs are never deleted"
         if (seen.epoch, seen.lease_counter) != (row.epoch, row.lease_counter):
             since_us = await Boot()
@@ -220,7 +224,7 @@ async def _go(
     except Unwind:
         pass  # remembered by the machine, like one that the workflow swallowed
     if machine.stopped is not None:
-        return await _stopped(world, row, machine, writer, machine.stopped.error)
+        return await _stopped(row, machine, writer, machine.stopped.error)
     ended = await _ending(workflow, came)
     await writer.commit(Append((ended,), Status.COMPLETED if ended.outcome is OutcomeKind.APPLIED else Status.FAILED))
     history.add(ended)
@@ -236,7 +240,7 @@ async def _ending(workflow: Workflow[..., Any], came: Returned | Raised) -> Sett
     return Settled(step=ROOT, outcome=OutcomeKind.FAILED, at_us=now_us, value=failure.to_json(), error=failure.error)
 
 
-async def _stopped(world: World, row: RunRow, machine: Machine, writer: Writer, error: RecoveryError) -> Recovered[Any]:
+async def _stopped(row: RunRow, machine: Machine, writer: Writer, error: RecoveryError) -> Recovered[Any]:
     """The run cannot go on now. Doubt, divergence and "look again" are reports; everything else is raised."""
     match error:
         case EffectInDoubt():

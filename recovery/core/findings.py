@@ -255,7 +255,7 @@ class Reading:
 
     def _against(self, noted: Noted, receipts: list[Noted]) -> bool:
         settled, kind = self.step.settled, noted.answer.kind
-        assert settled is not None  # noqa: S101  # for the type checker
+        assert settled is not None  # for the type checker
         if self._other_request(noted):
             return True
         if settled.outcome not in _HAPPENED:

@@ -24,18 +24,17 @@ from recovery.core.entries import (
     Settled,
     Source,
     Status,
-    Verdict,
     kind_of,
 )
-from recovery.core.errors import ConcurrentStep, Diverged, EffectInDoubt, KeyReused, RecoveryError, Unresolved
+from recovery.core.errors import ConcurrentStep, Diverged, EffectInDoubt, InvariantViolated, KeyReused, RecoveryError, Unresolved
 from recovery.core.evidence import Situation
-from recovery.core.history import DecisionStep, EffectStep, History, Noted
+from recovery.core.history import DecisionStep, EffectStep, History
 from recovery.core.ids import ROOT, Epoch, check_step_name, step_id
 from recovery.core.instants import iso
 from recovery.core.judgement import Judgement, conclude
 from recovery.core.operations import Append, Ask, Close, Decide, Now, Op, Send, Sleep
 from recovery.core.policy import Budget
-from recovery.core.verdicts import Action, Reason
+from recovery.core.rows import Action, Reason
 
 
 class Unwind(BaseException):
@@ -168,6 +167,7 @@ class Machine:
     async def perform(self, step: str, request: Request) -> Settled:
         """The effect's first durable outcome: recorded, found, or made now. Raises Unwind where none can be had."""
         recorded = self.history.steps.get(step)
+        self.contracts.setdefault(request.contract.digest, request.contract)
         if recorded is None:
             draft = EffectStep(seq=0, intent=request.intent(step, await Now()))
             return await self._settle(request, draft, draft.intent)
@@ -184,8 +184,8 @@ class Machine:
         step = effect.step
         while True:
             now_us = await Now()
-            view = self._with(effect, pending)
-            judgement = conclude(view, self._situation(request, view, now_us))
+            fresh = pending if isinstance(pending, Observation) else None
+            judgement = conclude(effect, self._situation(request, effect, now_us), fresh)
             self.judgements.append((effect, judgement))
             match judgement.action:
                 case Action.DIVERGE:
@@ -194,29 +194,21 @@ class Machine:
                 case Action.KEEP:
                     return await self._keep(effect, judgement)
                 case Action.SEND | Action.RESEND | Action.CLOSE:
-                    pending = await self._attempt(request, view, judgement, pending, now_us)
+                    pending = await self._attempt(request, effect, judgement, pending, now_us)
                 case Action.ASK:
                     await self._append([pending] if pending else [])
                     answer = await Ask(request.subject, effect.intent)
                     pending = await self._observed(step, answer, Source.PROBE, asked_at_us=now_us)
                 case Action.WAIT:
-                    await self._wait(request, view, judgement, pending)
+                    await self._wait(request, effect, judgement, pending)
                     pending = None
                 case Action.PARK:
-                    await self._park(request, view, judgement, pending)
+                    await self._park(request, effect, judgement, pending)
                 case _:
-                    assert judgement.settlement is not None
-                    return await self._record(judgement.settlement, pending)
+                    return await self._record(judgement, pending)
             recorded = self.history.steps.get(step)
             if isinstance(recorded, EffectStep):
                 effect = recorded
-
-    def _with(self, effect: EffectStep, pending: Intent | Observation | None) -> EffectStep:
-        """The step as if what is pending were durable already."""
-        if not isinstance(pending, Observation):
-            return effect
-        noted = Noted(self.history.length + 1, pending)
-        return replace(effect, observations=[*effect.observations, noted])
 
     def _situation(self, request: Request, effect: EffectStep, now_us: int) -> Situation:
         pinned = self.contracts.get(effect.intent.contract, request.contract)
@@ -268,48 +260,39 @@ class Machine:
             epoch=str(self.epoch),
         )
 
-    async def _record(self, settlement: Settled, pending: Intent | Observation | None) -> Settled:
+    async def _record(self, judgement: Judgement, pending: Intent | Observation | None) -> Settled:
         """Make the step's outcome durable, in one row with the observation that it rests on."""
-        earlier = tuple(seq for seq in settlement.evidence if seq <= self.history.length)
-        settled = replace(settlement, evidence=earlier)
-        if isinstance(pending, Observation):
-            settled = replace(settled, observation=pending)
+        settled = judgement.settlement
+        assert settled is not None
         await self._append([pending, settled] if isinstance(pending, Intent) else [settled])
         return settled
 
     async def _keep(self, effect: EffectStep, judgement: Judgement) -> Settled:
         """The outcome stands; a contradiction is recorded once and changes nothing."""
         assert effect.settled is not None
-        if judgement.reason is not Reason.CONSISTENT and self._is_news(effect, judgement.verdict):
-            await self._append([judgement.verdict])
+        if judgement.news:
+            await self._append([judgement.recorded()])
         return effect.settled
 
     async def _wait(self, request: Request, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None) -> None:
         """Wait for the named time, or leave the run to a later look if this call may not wait that long."""
         assert judgement.next_look_us is not None
-        await self._conclude(effect, judgement, pending, Status.WAITING)
+        await self._conclude(judgement, pending, Status.WAITING)
         if self.deadline_us is not None and judgement.next_look_us > self.deadline_us:
             raise self.stop(Unresolved(**self._about(request, effect, judgement), next_look=iso(judgement.next_look_us)))
         await Sleep(judgement.next_look_us, f"{effect.step}: {judgement.reason.value}")
 
     async def _park(self, request: Request, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None) -> None:
         status = Status.HELD if judgement.reason is Reason.HELD else Status.IN_DOUBT
-        await self._conclude(effect, judgement, pending, status)
+        await self._conclude(judgement, pending, status)
         raise self.stop(EffectInDoubt(**self._about(request, effect, judgement)))
 
-    async def _conclude(
-        self, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None, status: Status
-    ) -> None:
+    async def _conclude(self, judgement: Judgement, pending: Intent | Observation | None, status: Status) -> None:
         """Journal a verdict that settles nothing, once: looking again without news appends nothing (I7)."""
         entries: list[Entry] = [pending] if pending else []
-        if self._is_news(effect, judgement.verdict) or entries:
-            entries.append(judgement.verdict)
+        if judgement.news or entries:
+            entries.append(judgement.recorded())
         await self._append(entries, status, judgement.next_look_us, judgement.reason.value)
-
-    @staticmethod
-    def _is_news(effect: EffectStep, verdict: Verdict) -> bool:
-        last = effect.verdicts[-1] if effect.verdicts else None
-        return last is None or replace(last, at_us=0) != replace(verdict, at_us=0)
 
     def _about(self, request: Request, effect: EffectStep, judgement: Judgement) -> dict[str, str]:
         return {
@@ -335,6 +318,8 @@ class Machine:
             raise  # nothing was written and nothing will be sent: the workflow may choose another way
         except RecoveryError as error:
             raise self.stop(error) from error
+        except Exception as error:
+            raise InvariantViolated(f"run {self.history.run_id}: an append failed in a way that no store may") from error
         for entry in entries:
             self.history.add(entry)
 

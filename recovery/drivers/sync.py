@@ -36,7 +36,7 @@ class SyncDriver(Driver):
     async def _use(self, call: Callable[[Any], T]) -> T:
         return call(self.surroundings.journal)
 
-    async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None) -> Any:
+    async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None) -> Any:  # noqa: ARG002  # one signature
         """A plain call cannot be interrupted: its body keeps to `call.remaining_seconds()`."""
         return ask()
 

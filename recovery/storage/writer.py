@@ -61,6 +61,7 @@ class Writer:
         """The compare-and-set that makes `wanted` durable. Nothing has happened yet."""
         if self.finished:
             raise InvariantViolated(f"run {self.run_id}: an append after a refused or unknown one")
+        self.finished = True  # until `settle` hears that it is durable
         token = self.token()
         rows: list[Row] = []
         previous, seq = self.digest, self.head
@@ -70,7 +71,6 @@ class Writer:
             previous = row.digest
             rows.append(row)
         intents = [entry for entry in wanted.entries if isinstance(entry, Intent)]
-        self.finished = True  # until `settle` hears that it is durable
         return Append(
             run_id=self.run_id,
             owner=self.owner,
