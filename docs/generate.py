@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from recovery import crashpoints
-from recovery.core import contracts, entries, errors
+from recovery.core import contracts, entries, errors, facts
 from recovery.core.errors import ExitCode
+from recovery.core.rows import Action
+from recovery.core.verdicts import ROWS, Facts
 
 DOCS = Path(__file__).resolve().parent
 
@@ -172,12 +174,46 @@ def contracts_page() -> str:
     return "\n".join(lines)
 
 
+def verdicts_page() -> str:
+    lines = [
+        "# Verdicts",
+        "",
+        "What is known about one effect is weighed into facts, and the first row that matches them is the verdict. The order is part of the",
+        "meaning. Judging the same evidence again gives the same row. Times are those of the [words](words.md); A1 to A6 are the assumptions of",
+        "the [guarantees](../explanation/guarantees.md).",
+        "",
+        *_table(
+            ("#", "row", "verdict", "if none above holds and"),
+            [(str(row.number), f"[{row.name}](#{row.name})", f"`{row.action.value}`", row.condition) for row in ROWS],
+        ),
+        "",
+        "## Actions",
+        "",
+        *_table(("action", "what follows"), _members(Action)),
+        "",
+        "## Facts",
+        "",
+        inspect.cleandoc(Facts.__doc__ or ""),
+        "",
+    ]
+    for enum in (facts.Finding, facts.Gate, facts.Resend, facts.Ask, facts.Close, facts.Absence):
+        lines += [f"### {enum.__name__}", "", inspect.cleandoc(enum.__doc__ or ""), ""]
+        lines += [*_table(("value", "meaning"), _members(enum)), ""]
+    lines += ["## Rows", ""]
+    for row in ROWS:
+        assumed = f"Assumes {', '.join(row.assumes)}." if row.assumes else "Assumes nothing."
+        lines += [f"### {row.name}", "", f"Row {row.number}: `{row.action.value}`, reason `{row.reason.value}`. {assumed}", ""]
+        lines += [row.paragraph, ""]
+    return "\n".join(lines)
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "reference/contracts.md": contracts_page,
     "reference/crash-points.md": crash_points_page,
     "reference/errors.md": errors_page,
     "reference/exit-codes.md": exit_codes_page,
     "reference/values.md": values_page,
+    "reference/verdicts.md": verdicts_page,
 }
 
 

@@ -44,11 +44,11 @@ class Finding(StrEnum):
 class Gate(StrEnum):
     """What forbids acting just now; the first that holds."""
 
-    HELD = "held"
-    SCOPE_CHANGED = "scope_changed"
+    HELD = "held"  # the run or its contract is held
+    SCOPE_CHANGED = "scope_changed"  # account, region, endpoint or credential are not those of the intent
     BACKING_OFF = "backing_off"  # the last try said nothing, and its next look is not due
     UNANSWERED = "unanswered"  # a re-send or close may still be answered
-    CLEAR = "clear"
+    CLEAR = "clear"  # nothing
 
 
 class Resend(StrEnum):
@@ -62,20 +62,24 @@ class Resend(StrEnum):
     FAIL_OPEN = "fail_open"  # keyed, but unprotected when its key store is down
     LATE = "late"  # not_after has passed, or no window is published
     REFUSED = "refused"  # another clause of rule 1 fails
-    LICENSED = "licensed"
+    LICENSED = "licensed"  # every clause holds
 
 
 class Ask(StrEnum):
+    """What one more question could bring."""
+
     NONE = "none"  # no look-up, or one that can show nothing any more
     ANSWERED = "answered"  # asked; another answer now would say nothing new
     SPENT = "spent"  # an answer is needed, now or at a named time, and no probes are left
-    DUE = "due"
+    DUE = "due"  # an answer is needed now
 
 
 class Close(StrEnum):
+    """Whether a close would be a proof."""
+
     NONE = "none"  # not offered, not a proof here, too late, or done
-    SPENT = "spent"
-    AVAILABLE = "available"
+    SPENT = "spent"  # it would be, and no attempts at it are left
+    AVAILABLE = "available"  # it would be: its store fails closed, and the key's record is still kept
 
 
 class Absence(StrEnum):
