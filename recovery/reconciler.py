@@ -217,18 +217,25 @@ async def _go(
     assert row.owner is not None
     assert history.opened is not None
     writer = Writer(row.run_id, row.owner.token, row.epoch, row.head, row.head_digest, world.token, contracts)
-    try:
-        came = await Execute(workflow, history.opened.input, machine, writer)
-        if machine.stopped is None:
-            machine.check_complete()
-    except Unwind:
-        pass  # remembered by the machine, like one that the workflow swallowed
-    if machine.stopped is not None:
+    came = await _executed(workflow, history.opened.input, machine, writer)
+    if came is None:
+        assert machine.stopped is not None
         return await _stopped(row, machine, writer, machine.stopped.error)
     ended = await _ending(workflow, came)
     await writer.commit(Append((ended,), Status.COMPLETED if ended.outcome is OutcomeKind.APPLIED else Status.FAILED))
     history.add(ended)
     return _settled(world, row, history, machine)
+
+
+async def _executed(workflow: Workflow[..., Any], given: JSON, machine: Machine, writer: Writer) -> Returned | Raised | None:
+    """What the workflow's function did; None if it was stopped, whether it let the Unwind through or swallowed it."""
+    try:
+        came = await Execute(workflow, given, machine, writer)
+        if machine.stopped is None:
+            machine.check_complete()
+    except Unwind:
+        return None
+    return came if machine.stopped is None else None
 
 
 async def _ending(workflow: Workflow[..., Any], came: Returned | Raised) -> Settled:
