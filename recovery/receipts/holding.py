@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
 
 from recovery.receipts.records import Kind
 from recovery.receipts.refusals import InFlight, TransactionUnfit
@@ -162,7 +163,7 @@ def _sqlite_wait(connection: sa.Connection, block: timedelta) -> Iterator[None]:
 def _busy_means_in_flight(names: dict[str, str], block: timedelta) -> Iterator[None]:
     try:
         yield
-    except sa.exc.DBAPIError as error:
+    except DBAPIError as error:
         problem = _busy(error.orig)
         if problem is None:
             raise

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any, NoReturn
 
 import sqlalchemy as sa
+from sqlalchemy import event
 
 from recovery.core.errors import InvariantViolated
 from recovery.core.ids import Epoch, check_key
@@ -240,8 +241,8 @@ def _no_commit(connection: sa.Connection, key: str) -> Iterator[None]:
         committing.connection.rollback()
         raise TransactionUnfit(key=key, problem="its work committed the transaction", advice="Commit after `once` has returned.")
 
-    sa.event.listen(connection, "commit", refuse)
+    event.listen(connection, "commit", refuse)
     try:
         yield
     finally:
-        sa.event.remove(connection, "commit", refuse)
+        event.remove(connection, "commit", refuse)

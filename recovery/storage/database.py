@@ -4,6 +4,9 @@ Owns the seam between `sql` and its dialects, and nothing else. Invariant: a dia
 is fenced; what is written and what it means is the same on all of them.
 """
 
+# pyright: reportReturnType=false
+# The body of a protocol's method is its docstring; mypy checks those who implement it.
+
 from __future__ import annotations
 
 from collections.abc import Sequence

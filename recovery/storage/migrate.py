@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from filelock import FileLock, Timeout
+from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
@@ -102,7 +103,7 @@ def _create_file(path: Path, shown_url: str) -> tuple[str | None, str]:
 def _upgrade_file(path: Path, shown_url: str) -> tuple[str | None, str]:
     engine = sa.create_engine(sa.URL.create("sqlite+pysqlite", database=str(path)), poolclass=NullPool)
 
-    @sa.event.listens_for(engine, "connect")
+    @event.listens_for(engine, "connect")
     def _(connection: sa.engine.interfaces.DBAPIConnection, _record: object) -> None:
         connection.isolation_level = None  # the driver would otherwise commit before each DDL statement
         cursor = connection.cursor()
@@ -110,7 +111,7 @@ def _upgrade_file(path: Path, shown_url: str) -> tuple[str | None, str]:
             cursor.execute(f"PRAGMA {pragma}").fetchall()
         cursor.close()
 
-    @sa.event.listens_for(engine, "begin")
+    @event.listens_for(engine, "begin")
     def _(connection: sa.Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy import event
 from sqlalchemy.dialects.postgresql import insert
 
 from recovery.core.errors import SchemaMismatch, StoreUnavailable, StoreUrlError
@@ -114,7 +115,7 @@ class PostgresDatabase:
         self.url = shown(url.set(drivername="postgresql").render_as_string(hide_password=False))
         arguments = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_TIMEOUT_SECONDS}
         self._engine = sa.create_engine(url, connect_args=arguments)
-        sa.event.listen(self._engine, "connect", self._connected)
+        event.listen(self._engine, "connect", self._connected)
         self._autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._repeatable = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._ready = False

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy import event
 from sqlalchemy.dialects.sqlite import insert
 
 from recovery.core.errors import SchemaMismatch, StoreUrlError
@@ -62,8 +63,8 @@ class SqliteDatabase:
     def _engine(self, begin: str, connected: Callable[[Any, object], None], **pool: int) -> sa.Engine:
         address = sa.URL.create("sqlite+pysqlite", database=str(self._path))
         engine = sa.create_engine(address, poolclass=sa.QueuePool, connect_args={"check_same_thread": False}, **pool)
-        sa.event.listen(engine, "connect", connected)
-        sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+        event.listen(engine, "connect", connected)
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
         return engine
 
     def _connected(self, connection: Any, _record: object) -> None:

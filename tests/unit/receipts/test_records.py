@@ -27,7 +27,7 @@ def test_what_encode_accepts_comes_back_equal_in_type_and_value(value: object) -
     assert repr(decode(encode(value, where="test"))) == repr(value)
 
 
-@pytest.mark.parametrize("value", [float("inf"), (1,), {1: 2}, {"a": {None: 1}}, [(1,)], {1, 2}, b"bytes", object()], ids=repr)
+@pytest.mark.parametrize("value", [float("inf"), (1,), {1: 2}, {"a": {None: 1}}, [(1,)], {1, 2}, b"bytes", object], ids=repr)
 def test_what_would_come_back_as_something_else_is_refused(value: object) -> None:
     with pytest.raises(ValueNotStorable):
         encode(value, where="test")
