@@ -1,0 +1,152 @@
+"""The scan for crash points: what counts as leaving the process or becoming durable, and whether it lies in a bracket.
+
+The rule, over `drivers`, `engine`, `reconciler` and the store's reader and writer:
+
+1. *A durable call* is any mention of `open_run`, `claim`, `append`, `add_evidence` or `release` on something called `journal`. A mention and
+   not only a call, so that `to_thread(journal.append, ...)` counts. The parameter of what is given to `Use` must be called `journal`, so that
+   no other name hides one.
+2. *A user call* is a call of the drivers' leaf `_call`, through which they reach every effect, probe, close and deciding function, or
+   of an attribute that holds one. A workflow's function is none of these: what leaves it goes through its steps.
+3. Each lies lexically inside `with around(NAME)`. NAME is registered: a literal, `bracket_of(...)`, or an attribute `bracket` whose literals
+   are registered.
+4. A private function may leave the bracket to its callers: then every mention of it is a durable call itself. A function that nobody
+   mentions, or that is public, may not.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from recovery.crashpoints import BRACKETS
+from tests.architecture.source import PACKAGE, modules, tree
+
+DURABLE = frozenset({"open_run", "claim", "append", "add_evidence", "release"})
+USER = frozenset({"_call", "invoke", "ask", "make", "body", "probe_body", "close_body"})
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def scanned() -> list[Path]:
+    """The files that carry operations out."""
+    inside = ("drivers", "engine", "reconciler", "storage/writer", "storage/reading")
+    return [path for path in modules() if path.relative_to(PACKAGE).as_posix().removesuffix(".py").startswith(inside)]
+
+
+@dataclass(frozen=True)
+class Mention:
+    """One place that must be bracketed. `function`: the innermost named function around it, "" at module level."""
+
+    line: int
+    what: str
+    function: str
+    bracketed: bool
+
+
+def name_of(node: ast.expr) -> str:
+    """The last identifier of a dotted expression."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _around(node: ast.With | ast.AsyncWith) -> Iterator[ast.expr]:
+    for item in node.items:
+        if isinstance(item.context_expr, ast.Call) and name_of(item.context_expr.func) == "around":
+            yield item.context_expr.args[0]
+
+
+def _must_be_bracketed(node: ast.AST, private: frozenset[str]) -> str:
+    if isinstance(node, ast.Attribute) and node.attr in DURABLE and name_of(node.value).lstrip("_") == "journal":
+        return f"journal.{node.attr}"
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in USER:
+        return node.func.attr
+    mentioned = name_of(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+    return mentioned if mentioned in private else ""
+
+
+def mentions(module: ast.AST, private: frozenset[str] = frozenset()) -> list[Mention]:
+    """Everything in a module that must be bracketed. `private`: functions that leave it to their callers."""
+    found: list[Mention] = []
+
+    def visit(node: ast.AST, function: str, bracketed: bool) -> None:
+        what = _must_be_bracketed(node, private)
+        if what:
+            found.append(Mention(getattr(node, "lineno", 0), what, function, bracketed))
+        if isinstance(node, FUNCTIONS):
+            function, bracketed = node.name, False  # what is defined inside a bracket need not run inside it
+        if isinstance(node, ast.With | ast.AsyncWith) and any(True for _ in _around(node)):
+            for item in node.items:
+                visit(item, function, bracketed)
+            for statement in node.body:
+                visit(statement, function, True)
+            return
+        for child in ast.iter_child_nodes(node):
+            visit(child, function, bracketed)
+
+    visit(module, "", False)
+    return found
+
+
+def unbracketed(trees: Iterable[ast.AST]) -> list[str]:
+    """One sentence for each place that breaks the rule."""
+    everything = ast.Module(body=[statement for each in trees for statement in ast.iter_child_nodes(each)], type_ignores=[])  # type: ignore[misc]
+    private: frozenset[str] = frozenset()
+    while True:
+        bare = [mention for mention in mentions(everything, private) if not mention.bracketed]
+        grown = private | {mention.function for mention in bare if mention.function.startswith("_")}
+        if grown == private:
+            break
+        private = grown
+    mentioned = {mention.what for mention in mentions(everything, private)}
+    return [
+        f"line {mention.line}: {mention.what} in {mention.function or 'the module'} is in no bracket"
+        for mention in bare
+        if not mention.function.startswith("_") or mention.function not in mentioned
+    ]
+
+
+def names(trees: Iterable[ast.AST]) -> tuple[set[str], list[str]]:
+    """The literal names of brackets, and each argument of `around` that is none of the allowed forms."""
+    literal: set[str] = set()
+    strange: list[str] = []
+    for node in (node for each in trees for node in ast.walk(each)):
+        if isinstance(node, ast.With | ast.AsyncWith):
+            for argument in _around(node):
+                if isinstance(argument, ast.Constant) and argument.value in BRACKETS:
+                    literal.add(str(argument.value))
+                elif name_of(argument.func if isinstance(argument, ast.Call) else argument) not in {"bracket", "bracket_of"}:
+                    strange.append(f"line {node.lineno}: around({ast.unparse(argument)})")
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                literal |= {value for value in _assigned_to_bracket(target, node.value) if value in BRACKETS}
+                strange += [
+                    f"line {node.lineno}: bracket = {value!r}"
+                    for value in _assigned_to_bracket(target, node.value)
+                    if value not in BRACKETS
+                ]
+    return literal, strange
+
+
+def _assigned_to_bracket(target: ast.expr, value: ast.expr) -> Iterator[str]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        for one, its in zip(target.elts, value.elts, strict=False):
+            yield from _assigned_to_bracket(one, its)
+    elif name_of(target) == "bracket" and isinstance(value, ast.Constant):
+        yield str(value.value)
+
+
+def misnamed(trees: Iterable[ast.AST]) -> list[str]:
+    """Lambdas given to `Use` or `_use` that call the journal something else, and parameters of type Journal that do."""
+    found: list[str] = []
+    for node in (node for each in trees for node in ast.walk(each)):
+        if isinstance(node, ast.Call) and name_of(node.func) in {"Use", "_use"}:
+            lambdas = [argument for argument in node.args if isinstance(argument, ast.Lambda)]
+            found += [f"line {node.lineno}: {each.args.args[0].arg}" for each in lambdas if each.args.args[0].arg != "journal"]
+        typed = isinstance(node, ast.arg) and node.annotation is not None and "Journal" in ast.unparse(node.annotation).split(" | ")
+        if isinstance(node, ast.arg) and typed and node.arg not in {"journal", "database"}:
+            found.append(f"line {node.lineno}: {node.arg}")
+    return found
+
+
+def trees() -> list[ast.Module]:
+    return [tree(path) for path in scanned()]
