@@ -45,12 +45,11 @@ class Codec(Generic[T]):
             if not self.adapter.pydantic_complete:
                 self.adapter.rebuild()
         except Exception as error:  # pydantic raises its own errors, NameError and TypeError here
-            raise DefinitionError(
-                what=what,
-                name=name or self.title,
-                problem=f"the type {self.title} has no JSON form",
-                advice="Use JSON types, dataclasses, TypedDicts, enums or pydantic models, resolvable where the definition stands.",
-            ) from error
+            problem = f"the type {self.title} has no JSON form"
+            advice = "Use JSON types, dataclasses, TypedDicts, enums or pydantic models, resolvable where the definition stands."
+            if getattr(error, "code", None) == "typed-dict-version":
+                advice = "Before Python 3.12 take TypedDict from typing_extensions."
+            raise DefinitionError(what=what, name=name or self.title, problem=problem, advice=advice) from error
 
     def encode(self, value: T, *, where: str = "codec", root: str = "$") -> JSON:
         """`value` as JSON. Raises ValueNotStorable naming the path (beginning with `root`) and what to do."""
