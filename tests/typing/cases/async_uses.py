@@ -1,0 +1,114 @@
+"""Right and wrong uses of async effects and workflows. Each line marked `expect-error` is an error, and no other is."""
+
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, assert_type
+
+from recovery import Absent, Answer, Applied, AsyncRun, Bound, Call, Effect, Rejected, Run, Workflow, contracts, effect, workflow
+
+
+@dataclass(frozen=True)
+class Reservation:
+    id: str
+
+
+@effect(contracts.Keyed(window=timedelta(hours=24)))
+async def reserve(call: Call, *, sku: str, units: int) -> Reservation:
+    return Reservation(call.key)
+
+
+@reserve.probe
+async def find(call: Call, *, sku: str, units: int) -> Answer[Reservation]:
+    return Absent()
+
+
+@reserve.compensation(contracts.Keyed(window=timedelta(hours=24)))
+async def release(call: Call, outcome: Reservation, *, sku: str, units: int) -> int:
+    return 1
+
+
+@effect(contracts.Opaque())
+def blocking(call: Call) -> int:
+    return 1
+
+
+assert_type(reserve(sku="a", units=1), Bound[Reservation])
+assert_type(release(Reservation("1"), sku="a", units=1), Bound[int])
+kept: Effect[[], int] = blocking
+
+
+async def choose(limit: int) -> str:
+    return "FILTER-A"
+
+
+def roll() -> int:
+    return 4
+
+
+@workflow
+async def resolve(run: AsyncRun, incident: str) -> str:
+    sku = await run.decide("plan", choose, 2)
+    assert_type(sku, str)
+    assert_type(await run.decide("roll", roll), int)
+    pending: Coroutine[Any, Any, int] = run.decide("roll", roll)
+    await pending
+    booking = await run.perform(reserve(sku=sku, units=2), key="reservation-1")
+    assert_type(booking, Reservation)
+    assert_type(await run.attempt(reserve(sku=sku, units=2)), Applied[Reservation] | Rejected)
+    return booking.id
+
+
+assert_type(resolve.decode_result(""), str)
+
+
+@workflow(version="2")
+async def other(run: AsyncRun) -> None:
+    return None
+
+
+wanted: Workflow[[], None] = other
+
+
+# -- wrong -------------------------------------------------------------------------------------------------------------
+
+
+@workflow
+async def forgets(run: AsyncRun, incident: str) -> str:
+    run.perform(reserve(sku="a", units=2))  # expect-error: never awaited
+    run.decide("plan", choose, 2)  # expect-error: never awaited
+    booking = run.perform(reserve(sku="a", units=2))
+    print(booking.id)  # expect-error: a coroutine has no id
+    plan: str = run.decide("plan", choose, 2)  # expect-error: a coroutine
+    print(plan)
+    await run.decide("plan", choose, "two")  # expect-error: wrong argument
+    await run.perform(reserve(sku="a"))  # expect-error: missing argument
+    return await run.perform(reserve(sku=plan, units=2))  # expect-error: a Reservation
+
+
+async def takes_run(run: Run) -> None:
+    await run.perform(reserve(sku="a", units=2))  # expect-error: a Run is not awaited
+
+
+@reserve.probe  # expect-error: another parameter
+async def wrong_parameter(call: Call, *, sku: str) -> Answer[Reservation]:
+    return Absent()
+
+
+@reserve.probe  # expect-error: another outcome
+async def wrong_outcome(call: Call, *, sku: str, units: int) -> Answer[str]:
+    return Absent()
+
+
+@workflow
+async def wrong_run(run: Run) -> None:
+    return None
+
+
+@workflow(name="named")
+async def wrong_run_named(run: Run) -> None:
+    return None
+
+
+bad: Workflow[[], None] = wrong_run  # expect-error: an async def takes AsyncRun
+worse: Workflow[[], None] = wrong_run_named  # expect-error: an async def takes AsyncRun

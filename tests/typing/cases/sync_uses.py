@@ -1,0 +1,186 @@
+"""Right and wrong uses of sync effects and workflows. Each line marked `expect-error` is an error, and no other is."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import assert_type
+
+from recovery import (
+    Absent,
+    Answer,
+    Applied,
+    AsyncRun,
+    Bound,
+    Call,
+    Effect,
+    Environment,
+    Found,
+    InFlight,
+    Refused,
+    Rejected,
+    Rejection,
+    ReplyWas,
+    Run,
+    Workflow,
+    contracts,
+    effect,
+    errors,
+    workflow,
+)
+
+
+@dataclass(frozen=True)
+class Reservation:
+    id: str
+    units: int
+
+
+class OutOfStock(Rejection):
+    name = "out-of-stock"
+    sku: str
+    available: int = 0
+
+
+inventory = Environment("inventory", scope=lambda: "warehouse-1")
+
+
+@effect(contracts.Keyed(window=timedelta(hours=24)), environment=inventory, rejects=(OutOfStock,), timeout=timedelta(seconds=30))
+def reserve(call: Call, *, sku: str, units: int = 1) -> Reservation:
+    if call.remaining_seconds() < 1:
+        raise ReplyWas(InFlight(retry_after=timedelta(seconds=1)))
+    if units > 5:
+        raise OutOfStock(sku=sku)
+    return Reservation(call.key, units)
+
+
+@reserve.probe
+def find(call: Call, *, sku: str, units: int = 1) -> Answer[Reservation]:
+    if units > 5:
+        return Refused(OutOfStock(sku=sku, available=1))
+    return Found(Reservation(call.key, units)) if sku else Absent()
+
+
+@reserve.compensation(contracts.Keyed(window=timedelta(hours=24)))
+def release(call: Call, outcome: Reservation, *, sku: str, units: int = 1) -> None:
+    return None
+
+
+@effect(contracts.Opaque())
+def notify(call: Call, text: str) -> None:
+    return None
+
+
+assert_type(reserve(sku="a", units=2), Bound[Reservation])
+assert_type(notify("hello"), Bound[None])
+assert_type(release(Reservation("1", 2), sku="a", units=2), Bound[None])
+assert_type(reserve.parse({"sku": "a"}), Bound[Reservation])
+assert_type(reserve.decode_value({}), Reservation)
+OutOfStock(sku="a").available.bit_length()
+
+
+def choose(limit: int, *, spare: bool = False) -> str:
+    return "FILTER-A"
+
+
+@workflow
+def resolve(run: Run, incident: str, limit: int = 2) -> Reservation:
+    sku = run.decide("plan", choose, limit, spare=True)
+    assert_type(sku, str)
+    booking = run.perform(reserve(sku=sku, units=2), key="reservation-1")
+    assert_type(booking, Reservation)
+    attempted = run.attempt(notify(incident), name="tell")
+    assert_type(attempted, Applied[None] | Rejected)
+    match attempted:
+        case Applied(value):
+            assert_type(value, None)
+        case Rejected(error):
+            assert_type(error, Rejection)
+    return booking
+
+
+@workflow(name="other", version="2")
+def other(run: Run) -> None:
+    return None
+
+
+resolve.bind("incident", limit=3)
+assert_type(resolve.decode_result({}), Reservation)
+wanted: Workflow[[], None] = other
+
+
+# -- wrong -------------------------------------------------------------------------------------------------------------
+
+reserve(sku="a", units="2")  # expect-error: wrong type
+reserve(units=2)  # expect-error: missing argument
+reserve(sku="a", colour="red")  # expect-error: no such argument
+reserve("a", units=2)  # expect-error: keyword-only
+reserve(Reservation("1", 2))  # expect-error: not its argument
+release(sku="a", units=2)  # expect-error: the outcome is missing
+OutOfStock("a")  # expect-error: fields are keyword-only
+OutOfStock(sku=1)  # expect-error: wrong field type
+OutOfStock()  # expect-error: missing field
+resolve.bind(5)  # expect-error: wrong input
+resolve.bind()  # expect-error: missing input
+Found()  # expect-error: an outcome is needed
+Refused(errors.EffectInDoubt())  # expect-error: not a Rejection
+Call(key="k")  # expect-error: a driver knows more than that
+effect()  # expect-error: no contract
+effect(contracts.Keyed())  # expect-error: no window
+effect(contracts.Opaque(), timeout=30)  # expect-error: not a timedelta
+effect(contracts.Opaque(), rejects=(ValueError,))  # expect-error: not a Rejection
+
+
+@effect  # expect-error: no contract
+def bare(call: Call) -> None:
+    return None
+
+
+@effect(contracts.Opaque())  # expect-error: the first parameter is no Call
+def without_call(sku: str) -> None:
+    return None
+
+
+@reserve.probe  # expect-error: another parameter type
+def wrong_parameter(call: Call, *, sku: int, units: int = 1) -> Answer[Reservation]:
+    return Absent()
+
+
+@reserve.probe  # expect-error: another outcome
+def wrong_outcome(call: Call, *, sku: str, units: int = 1) -> Answer[int]:
+    return Absent()
+
+
+@reserve.probe  # expect-error: not an answer
+def no_answer(call: Call, *, sku: str, units: int = 1) -> Reservation:
+    return Reservation("1", 1)
+
+
+@reserve.compensation(contracts.Opaque())  # expect-error: no outcome
+def forgets_the_outcome(call: Call, *, sku: str, units: int = 1) -> None:
+    return None
+
+
+@workflow
+def misuses(run: Run, incident: str) -> int:
+    run.decide("plan", choose, "many")  # expect-error: wrong argument
+    run.decide("plan", choose)  # expect-error: missing argument
+    run.perform(reserve, key="reservation-1")  # expect-error: not bound
+    run.perform(reserve(sku="a"), "reservation-1")  # expect-error: key is keyword-only
+    run.perform(reserve(sku="a"), key=1)  # expect-error: a key is text
+    count: int = run.perform(reserve(sku="a"))  # expect-error: a Reservation
+    print(count)
+    print(run.attempt(reserve(sku="a")).value)  # expect-error: may be rejected
+    return run.perform(reserve(sku="a"))  # expect-error: a Reservation
+
+
+@workflow  # expect-error: a def takes Run
+def wrong_colour(run: AsyncRun) -> None:
+    return None
+
+
+@workflow
+async def wrong_run(run: Run) -> None:
+    return None
+
+
+wrong_run.bind()  # expect-error: an async def takes AsyncRun
+never: Effect[[int], str] = notify  # expect-error: other parameters and outcome
