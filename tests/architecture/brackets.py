@@ -16,12 +16,12 @@ The rule, over `drivers`, `engine`, `reconciler` and the store's reader and writ
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.crashpoints import BRACKETS
-from tests.architecture.source import PACKAGE, modules, tree
+from tests.architecture.source import PACKAGE, modules, relative, tree
 
 DURABLE = frozenset({"open_run", "claim", "append", "add_evidence", "release"})
 USER = frozenset({"_call", "invoke", "ask", "make", "body", "probe_body", "close_body"})
@@ -38,7 +38,7 @@ def scanned() -> list[Path]:
 class Mention:
     """One place that must be bracketed. `function`: the innermost named function around it, "" at module level."""
 
-    line: int
+    place: str
     what: str
     function: str
     bracketed: bool
@@ -64,14 +64,14 @@ def _must_be_bracketed(node: ast.AST, private: frozenset[str]) -> str:
     return mentioned if mentioned in private else ""
 
 
-def mentions(module: ast.AST, private: frozenset[str] = frozenset()) -> list[Mention]:
+def mentions(module: ast.AST, private: frozenset[str] = frozenset(), file: str = "") -> list[Mention]:
     """Everything in a module that must be bracketed. `private`: functions that leave it to their callers."""
     found: list[Mention] = []
 
     def visit(node: ast.AST, function: str, bracketed: bool) -> None:
         what = _must_be_bracketed(node, private)
         if what:
-            found.append(Mention(getattr(node, "lineno", 0), what, function, bracketed))
+            found.append(Mention(f"{file}:{getattr(node, 'lineno', 0)}", what, function, bracketed))
         if isinstance(node, FUNCTIONS):
             function, bracketed = node.name, False  # what is defined inside a bracket need not run inside it
         if isinstance(node, ast.With | ast.AsyncWith) and any(True for _ in _around(node)):
@@ -87,22 +87,28 @@ def mentions(module: ast.AST, private: frozenset[str] = frozenset()) -> list[Men
     return found
 
 
-def unbracketed(trees: Iterable[ast.AST]) -> list[str]:
-    """One sentence for each place that breaks the rule."""
-    everything = ast.Module(body=[statement for each in trees for statement in ast.iter_child_nodes(each)], type_ignores=[])  # type: ignore[misc]
+def unbracketed(files: Mapping[str, ast.AST]) -> list[str]:
+    """One sentence for each place that breaks the rule, with the way there if the bracket was left to callers."""
     private: frozenset[str] = frozenset()
     while True:
-        bare = [mention for mention in mentions(everything, private) if not mention.bracketed]
+        found = [mention for file, module in files.items() for mention in mentions(module, private, file)]
+        bare = [mention for mention in found if not mention.bracketed]
         grown = private | {mention.function for mention in bare if mention.function.startswith("_")}
         if grown == private:
             break
         private = grown
-    mentioned = {mention.what for mention in mentions(everything, private)}
-    return [
-        f"line {mention.line}: {mention.what} in {mention.function or 'the module'} is in no bracket"
-        for mention in bare
-        if not mention.function.startswith("_") or mention.function not in mentioned
-    ]
+    mentioned = {mention.what for mention in found}
+    tops = [mention for mention in bare if not mention.function.startswith("_") or mention.function not in mentioned]
+    return [_way(mention, bare) for mention in tops]
+
+
+def _way(top: Mention, bare: list[Mention]) -> str:
+    """From the outermost function down to what is in no bracket."""
+    way, at = [f"{top.place} {top.function or 'the module'}"], top
+    while inner := next((each for each in bare if each.function == at.what and each.place not in "".join(way)), None):
+        way.append(f"{inner.place} {inner.function}")
+        at = inner
+    return f"{at.what} is in no bracket: {' > '.join(way)}"
 
 
 def names(trees: Iterable[ast.AST]) -> tuple[set[str], list[str]]:
@@ -148,5 +154,5 @@ def misnamed(trees: Iterable[ast.AST]) -> list[str]:
     return found
 
 
-def trees() -> list[ast.Module]:
-    return [tree(path) for path in scanned()]
+def trees() -> dict[str, ast.Module]:
+    return {relative(path): tree(path) for path in scanned()}

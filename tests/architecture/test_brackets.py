@@ -57,18 +57,18 @@ def test_every_durable_write_and_every_request_is_bracketed() -> None:
 
 
 def test_brackets_have_registered_names() -> None:
-    assert names(trees())[1] == []
+    assert names(trees().values())[1] == []
     assert {bracket_of(Append((entry,), Status.RUNNING)) for entry in one_of_each()} <= set(BRACKETS)
 
 
 def test_every_registered_bracket_is_used() -> None:
-    used = names(trees())[0] | {bracket_of(Append((entry,), Status.RUNNING)) for entry in one_of_each()}
+    used = names(trees().values())[0] | {bracket_of(Append((entry,), Status.RUNNING)) for entry in one_of_each()}
     assert set(BRACKETS) - used == set()
 
 
 def test_the_journal_is_called_the_journal() -> None:
     """Or the scan would not know it."""
-    assert misnamed(trees()) == []
+    assert misnamed(trees().values()) == []
 
 
 def test_there_is_something_to_scan() -> None:
@@ -95,7 +95,12 @@ def test_there_is_something_to_scan() -> None:
     ],
 )
 def test_what_is_in_no_bracket_is_seen(planted: str) -> None:
-    assert unbracketed([ast.parse(planted)])
+    assert unbracketed({"planted": ast.parse(planted)})
+
+
+def test_the_way_to_it_is_told() -> None:
+    source = "def _put(journal):\n    journal.append([1])\n\ndef go(journal):\n    _put(journal)"
+    assert unbracketed({"a.py": ast.parse(source)}) == ["journal.append is in no bracket: a.py:5 go > a.py:2 _put"]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +114,7 @@ def test_what_is_in_no_bracket_is_seen(planted: str) -> None:
     ],
 )
 def test_what_is_in_a_bracket_or_needs_none_is_allowed(allowed: str) -> None:
-    assert unbracketed([ast.parse(allowed)]) == []
+    assert unbracketed({"allowed": ast.parse(allowed)}) == []
 
 
 @pytest.mark.parametrize(
