@@ -110,6 +110,12 @@ def rejection_fields(error: Exception) -> JSON:
     return {name: field for name, field in vars(error).items() if not name.startswith("_")}
 
 
+def rejection_name(declared: type[Exception]) -> str:
+    """What a rejection is remembered as: its class's ``name``, which outlives a renamed class, else the class's name."""
+    name = getattr(declared, "name", None)
+    return name if isinstance(name, str) else declared.__name__
+
+
 def parse_epoch(text: str) -> Epoch | None:
     if not text:
         return None

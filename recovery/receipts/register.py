@@ -18,7 +18,7 @@ from sqlalchemy import event
 from recovery.core.errors import InvariantViolated
 from recovery.core.ids import Epoch, check_key
 from recovery.receipts.holding import Held, held, read_clock
-from recovery.receipts.records import JSON, Absent, Kind, Receipt, decode, encode, parse_epoch, rejection_fields
+from recovery.receipts.records import JSON, Absent, Kind, Receipt, decode, encode, parse_epoch, rejection_fields, rejection_name
 from recovery.receipts.refusals import (
     Closed,
     Expired,
@@ -192,7 +192,7 @@ class Receipts:
                 with connection.begin_nested():
                     return Kind.APPLIED, "", encode(work(), where=f"receipt of key {key!r}")
             except tuple(rejects) as error:
-                name = next(declared.__name__ for declared in rejects if isinstance(error, declared))
+                name = next(rejection_name(declared) for declared in rejects if isinstance(error, declared))
                 return Kind.REJECTED, name, encode(rejection_fields(error), where=f"rejection of key {key!r}")
 
     def _write(self, connection: sa.Connection, scope: str, key: str, **columns: Any) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from recovery import receipts
 from recovery.core.errors import InvalidName, RecoveryError, ValueNotStorable
 from recovery.core.ids import Epoch
-from recovery.receipts.records import VALUE_BYTES_MAX, decode, encode, parse_epoch, rejection_fields
+from recovery.receipts.records import VALUE_BYTES_MAX, decode, encode, parse_epoch, rejection_fields, rejection_name
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -67,6 +67,17 @@ def test_the_fields_of_a_rejection_are_its_public_attributes() -> None:
 
     assert rejection_fields(OutOfStock()) == {"sku": "FILTER-A", "left": 1}
     assert rejection_fields(Structured(sku="FILTER-A")) == {"sku": "FILTER-A"}
+
+
+def test_a_rejection_is_named_by_its_class_or_by_the_name_that_outlives_it() -> None:
+    class Renamed(Exception):
+        name = "out-of-stock"
+
+    assert [rejection_name(declared) for declared in (Renamed, ValueError, NameError)] == [
+        "out-of-stock",
+        "ValueError",
+        "NameError",
+    ]
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9))
