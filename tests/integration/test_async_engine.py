@@ -1,0 +1,258 @@
+"""AsyncEngine: the same machine under the event loop. What is peculiar to it: cancellation, concurrency, forgotten awaits."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from recovery import Applied, AsyncEngine, AsyncRun, Call, Engine, Rejected, Run, contracts, effect, errors, workflow
+from recovery.core.entries import Status
+from recovery.ports import Journal
+
+from .world import Killed, OutOfStock, Shop, keyed, kinds, once
+
+
+def test_a_lost_reply_is_recovered_and_the_original_outcome_returned(journal: Journal) -> None:
+    shop = Shop(fail=once(Killed()))
+    reserve = shop.async_effect(keyed())
+
+    async def choose(question: str) -> int:
+        return 2
+
+    @workflow
+    async def order(run: AsyncRun, sku: str) -> int:
+        units = await run.decide("plan", choose, "how many?")
+        return await run.perform(reserve(units=units), key="reservation-1")
+
+    async def story() -> None:
+        async with AsyncEngine(journal, workflows=[order]) as engine:
+            with pytest.raises(Killed):
+                await engine.run("r", order, "FILTER-A")
+            recovered = await engine.recover("r")
+            assert recovered.result() == 1
+            assert [verdict.action for verdict in recovered.verdicts] == ["resend", "adopt"]
+            assert await engine.run("r", order, "FILTER-A") == 1
+            assert (await engine.get("r")).result() == 1
+            assert [info.status for info in await engine.list()] == [Status.COMPLETED]
+            assert kinds(await engine.history("r"))[:3] == ["opened", "decision", "intent"]
+
+    asyncio.run(story())
+    assert (shop.stock, shop.executions["reservation-1"], shop.sent["reservation-1"]) == (8, 1, 2)
+
+
+def test_a_sync_effect_runs_beside_the_loop(journal: Journal) -> None:
+    threads: list[int] = []
+
+    @effect(keyed())
+    def where(call: Call) -> int:
+        threads.append(threading.get_ident())
+        return 1
+
+    @workflow
+    async def order(run: AsyncRun) -> int:
+        return await run.perform(where())
+
+    async def story() -> None:
+        async with AsyncEngine(journal, workflows=[order]) as engine:
+            assert await engine.run("r", order) == 1
+
+    asyncio.run(story())
+    assert threads[0] != threading.get_ident()
+
+
+def test_cancellation_means_unknown_and_leaves_the_run_open(journal: Journal) -> None:
+    shop = Shop()
+    entered: list[asyncio.Event] = []
+    hang = [True]
+
+    @effect(keyed(), rejects=(OutOfStock,), name="reserve")
+    async def reserve(call: Call, *, units: int) -> int:
+        result = shop.reserve(call, units, deduplicates=True)
+        if hang:
+            hang.clear()
+            entered[0].set()
+            await asyncio.Event().wait()
+        return result
+
+    @workflow
+    async def order(run: AsyncRun) -> int:
+        return await run.perform(reserve(units=2), key="k")
+
+    async def story() -> None:
+        entered.append(asyncio.Event())
+        async with AsyncEngine(journal, workflows=[order]) as engine:
+            task = asyncio.create_task(engine.run("r", order))
+            await entered[0].wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            [info] = await engine.list()
+            assert (info.status, info.owner) == (Status.RUNNING, None)
+            assert (await engine.recover("r")).result() == 1
+
+    asyncio.run(story())
+    assert (shop.stock, shop.executions["k"], shop.sent["k"]) == (8, 1, 2)
+
+
+def test_cancelling_during_a_commit_leaves_a_whole_history(journal: Journal) -> None:
+    """The cancelled caller's commit goes through; what it made durable is there for the recovery."""
+    shop = Shop()
+    reserve = shop.async_effect(keyed())
+    loop_has_cancelled, appending = threading.Event(), threading.Event()
+    real = journal.append
+
+    def slow(batch: Any) -> Any:
+        if batch[0].keys and not appending.is_set():
+            appending.set()
+            assert loop_has_cancelled.wait(30)
+        return real(batch)
+
+    journal.append = slow  # type: ignore[method-assign]
+
+    @workflow
+    async def order(run: AsyncRun) -> int:
+        return await run.perform(reserve(units=2), key="k")
+
+    async def story() -> None:
+        async with AsyncEngine(journal, workflows=[order]) as engine:
+            task = asyncio.create_task(engine.run("r", order))
+            await asyncio.to_thread(appending.wait, 30)
+            task.cancel()
+            loop_has_cancelled.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert kinds(await engine.history("r")) == ["opened", "intent"]
+            assert shop.sent["k"] == 0
+            assert (await engine.recover("r")).result() == 1
+
+    asyncio.run(story())
+    assert shop.executions["k"] == 1
+
+
+def test_an_async_effect_that_takes_too_long_is_unknown_and_sent_again(journal: Journal) -> None:
+    shop = Shop()
+    hang = [True]
+
+    @effect(keyed(), name="reserve", timeout=__import__("datetime").timedelta(milliseconds=50))
+    async def reserve(call: Call, *, units: int) -> int:
+        result = shop.reserve(call, units, deduplicates=True)
+        if hang:
+            hang.clear()
+            await asyncio.Event().wait()
+        return result
+
+    @workflow
+    async def order(run: AsyncRun) -> int:
+        return await run.perform(reserve(units=2), key="k")
+
+    async def story() -> None:
+        async with AsyncEngine(journal, workflows=[order]) as engine:
+            assert await engine.run("r", order) == 1
+
+    asyncio.run(story())
+    assert (shop.executions["k"], shop.sent["k"]) == (1, 2)
+
+
+def test_a_forgotten_await_is_named_by_the_next_step(journal: Journal) -> None:
+    shop = Shop()
+    reserve = shop.async_effect(keyed())
+    forgotten: list[Coroutine[Any, Any, int]] = []
+
+    @workflow
+    async def order(run: AsyncRun) -> int:
+        forgotten.append(run.perform(reserve(units=1)))
+        return await run.perform(reserve(units=1))
+
+    async def story() -> None:
+        async with AsyncEngine(journal, workflows=[order]) as engine:
+            with pytest.raises(errors.RunFailed, match="reserve#1 was still under way"):
+                await engine.run("r", order)
+
+    asyncio.run(story())
+    forgotten[0].close()
+    assert shop.stock == 10
+
+
+def test_i9_doubt_survives_gather_and_task_groups(journal: Journal) -> None:
+    shop, second = Shop(fail=once(TimeoutError())), Shop()
+    opaque, then = shop.async_effect(contracts.Opaque()), second.async_effect(keyed())
+
+    @workflow
+    async def order(run: AsyncRun) -> str:
+        await asyncio.gather(run.perform(opaque(units=2), key="k"), return_exceptions=True)
+        await asyncio.gather(run.perform(then(units=1), key="after"), return_exceptions=True)
+        return "all is well"
+
+    async def story() -> None:
+        async with AsyncEngine(journal, workflows=[order]) as engine:
+            with pytest.raises(errors.EffectInDoubt):
+                await engine.run("r", order)
+            assert (await engine.get("r")).status is Status.IN_DOUBT
+
+    asyncio.run(story())
+    assert second.sent["after"] == 0
+
+
+def test_many_runs_at_once(journal: Journal) -> None:
+    shop = Shop(stock=1000)
+    reserve = shop.async_effect(keyed())
+
+    @workflow
+    async def order(run: AsyncRun, number: int) -> list[int]:
+        return [await run.perform(reserve(units=1)) for _ in range(3)]
+
+    async def story() -> None:
+        async with AsyncEngine(journal, workflows=[order]) as engine:
+            results = await asyncio.gather(*(engine.run(f"r{n}", order, n) for n in range(40)))
+            assert sorted(sum(results, [])) == list(range(1, 121))
+            assert {info.status for info in await engine.list()} == {Status.COMPLETED}
+
+    asyncio.run(story())
+    assert shop.stock == 1000 - 120
+    assert set(shop.executions.values()) == {1}
+
+
+def test_attempt_gives_values(journal: Journal) -> None:
+    reserve = Shop(stock=3).async_effect(keyed())
+
+    @workflow
+    async def order(run: AsyncRun) -> list[int]:
+        first, second = await run.attempt(reserve(units=2)), await run.attempt(reserve(units=2))
+        assert isinstance(first, Applied)
+        assert isinstance(second, Rejected)
+        return [first.value]
+
+    async def story() -> None:
+        async with AsyncEngine(journal, workflows=[order]) as engine:
+            assert await engine.run("r", order) == [1]
+
+    asyncio.run(story())
+
+
+def test_colours_are_told_apart_before_anything_happens(journal: Journal) -> None:
+    shop = Shop()
+    reserve = shop.async_effect(keyed())
+
+    @workflow
+    async def asynchronous(run: AsyncRun) -> int:
+        return 1
+
+    @workflow
+    def sync(run: Run) -> int:
+        return 1
+
+    @workflow
+    def awaits(run: Run) -> int:
+        return run.perform(reserve(units=1))
+
+    with pytest.raises(errors.DefinitionError, match="Use AsyncEngine"):
+        Engine(journal, workflows=[asynchronous])
+    with pytest.raises(errors.DefinitionError, match="Use AsyncEngine"):
+        AsyncEngine(journal, workflows=[sync])
+    with Engine(journal, workflows=[awaits]) as engine, pytest.raises(errors.RunFailed, match="async def"):
+        engine.run("r", awaits)
+    assert shop.stock == 10

@@ -1,0 +1,635 @@
+"""The promises of design and semantics, as a user of Engine meets them, on every store."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+
+from recovery import Answer, Applied, Call, Engine, Rejected, Run, contracts, effect, errors, workflow
+from recovery.core.entries import Intent, Settled, Status, Verdict
+from recovery.core.policy import Budget
+from recovery.ports import Journal
+
+from .world import DAY, QUICK, Killed, OutOfStock, Shop, keyed, kinds, once
+
+
+def test_i2_a_settled_run_returns_its_original_outcome_without_acting(journal: Journal) -> None:
+    shop = Shop()
+    reserve = shop.effect(keyed())
+
+    @workflow
+    def order(run: Run, units: int) -> int:
+        return run.perform(reserve(units=units), key="k1")
+
+    with Engine(journal, workflows=[order]) as engine:
+        assert engine.run("r", order, 2) == 1
+        before = engine.history("r")
+        assert engine.run("r", order, 2) == 1
+        assert engine.recover("r").result() == 1
+        assert engine.get("r").result() == 1
+        assert engine.history("r") == before
+    assert (shop.stock, shop.sent["k1"]) == (8, 1)
+
+
+def test_one_effect_is_two_rows_on_the_happy_path(journal: Journal) -> None:
+    reserve = Shop().effect(keyed())
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.perform(reserve(units=2))
+
+    with Engine(journal, workflows=[order]) as engine:
+        engine.run("r", order)
+        history = engine.history("r")
+    assert kinds(history) == ["opened", "intent", "settled", "settled"]
+    intent, settled = history[1], history[2]
+    assert isinstance(intent, Intent)
+    assert intent.attempt is not None
+    assert isinstance(settled, Settled)
+    assert settled.observation is not None
+    assert (settled.row, settled.reason) == ("receipt-original", "original-receipt")
+    assert "A1" in settled.assumptions  # I3
+
+
+def test_i1_a_lost_reply_is_recovered_by_the_same_key_and_not_by_a_second_effect(journal: Journal) -> None:
+    shop = Shop(fail=once(Killed()))
+    reserve = shop.effect(keyed())
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.perform(reserve(units=2), key="reservation-1")
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(Killed):
+            engine.run("r", order)
+        assert engine.get("r").status is Status.RUNNING
+        with pytest.raises(errors.RunUnsettled):
+            engine.get("r").result()
+        recovered = engine.recover("r")
+    assert recovered.result() == 1
+    assert [verdict.action for verdict in recovered.verdicts] == ["resend", "adopt"]
+    assert (shop.stock, shop.executions["reservation-1"], shop.sent["reservation-1"]) == (8, 1, 2)
+
+
+def test_a_derived_key_is_the_same_on_every_attempt(journal: Journal) -> None:
+    shop = Shop(fail=once(Killed()))
+    reserve = shop.effect(keyed())
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.perform(reserve(units=2))
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(Killed):
+            engine.run("r", order)
+        engine.recover("r")
+    assert list(shop.sent.values()) == [2]
+    assert shop.stock == 8
+
+
+def test_an_unknown_reply_is_waited_out_and_sent_again_while_the_run_lives(journal: Journal) -> None:
+    shop = Shop(fail=once(ConnectionResetError()))
+    reserve = shop.effect(keyed())
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.perform(reserve(units=2), key="k")
+
+    with Engine(journal, workflows=[order]) as engine:
+        assert engine.run("r", order) == 1
+        assert kinds(engine.history("r")) == ["opened", "intent", "observation", "verdict", "attempt", "settled", "settled"]
+    assert (shop.stock, shop.executions["k"], shop.sent["k"]) == (8, 1, 2)
+
+
+def test_s15_a_down_environment_leaves_the_run_unresolved_until_it_is_back(journal: Journal) -> None:
+    shop = Shop(fail=once(Killed()))
+    reserve = shop.effect(keyed())
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.perform(reserve(units=2), key="k")
+
+    with Engine(journal, workflows=[order], budget=QUICK) as engine:
+        with pytest.raises(Killed):
+            engine.run("r", order)
+        shop.down = True
+        for _ in range(20):
+            recovered = engine.recover("r")
+            assert (recovered.status, recovered.exit_code) == (Status.WAITING, errors.ExitCode.UNRESOLVED)
+            assert recovered.next_look is not None
+        shop.down = False
+        with pytest.raises(errors.Unresolved, match="Nothing is lost"):
+            recovered.result()
+        assert engine.recover("r", budget=Budget()).result() == 1
+    assert (shop.stock, shop.executions["k"]) == (8, 1)
+
+
+def test_i7_looking_again_without_news_appends_and_sends_nothing(journal: Journal) -> None:
+    shop = Shop(fail=once(Killed()))
+    reserve = shop.effect(contracts.Opaque())
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.perform(reserve(units=2), key="k")
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(Killed):
+            engine.run("r", order)
+        assert engine.recover("r").status is Status.IN_DOUBT
+        before, sent = engine.history("r"), shop.sent["k"]
+        again = engine.recover("r")
+        assert (again.status, again.exit_code) == (Status.IN_DOUBT, errors.ExitCode.IN_DOUBT)
+        assert engine.history("r") == before
+        assert shop.sent["k"] == sent == 1
+        with pytest.raises(errors.EffectInDoubt, match="may have happened"):
+            engine.run("r", order)
+
+
+def test_an_opaque_effect_that_fails_in_an_unknown_way_parks_at_once(journal: Journal) -> None:
+    shop = Shop(fail=once(TimeoutError()))
+    reserve = shop.effect(contracts.Opaque())
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.perform(reserve(units=2), key="k")
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(errors.EffectInDoubt, match="opaque"):
+            engine.run("r", order)
+    assert shop.sent["k"] == 1
+
+
+def test_a_probeable_effect_is_asked_first_and_found(journal: Journal) -> None:
+    shop = Shop(fail=once(Killed()))
+    reserve = shop.effect(contracts.Probeable(settle_window=timedelta(minutes=1)), probe=True)
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.perform(reserve(units=2), key="k")
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(Killed):
+            engine.run("r", order)
+        recovered = engine.recover("r")
+    assert recovered.result() == 1
+    assert [verdict.action for verdict in recovered.verdicts] == ["ask", "adopt"]
+    assert shop.sent["k"] == 1
+
+
+def test_an_absence_inside_the_settle_window_sends_nothing(journal: Journal) -> None:
+    shop = Shop()
+    reserve = shop.effect(contracts.Probeable(settle_window=timedelta(minutes=1)), probe=True)
+    shop.down = True  # what is sent now never arrives, and the worker dies on it
+
+    @effect(reserve.contract, name="reserve", environment=reserve.environment, timeout=timedelta(seconds=1))
+    def lost(call: Call, *, units: int) -> int:
+        raise Killed
+
+    @lost.probe
+    def find(call: Call, *, units: int) -> Answer[int]:
+        return shop.find(call)
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.perform(lost(units=2), key="k")
+
+    with Engine(journal, workflows=[order], budget=QUICK) as engine:
+        with pytest.raises(Killed):
+            engine.run("r", order)
+        recovered = engine.recover("r")
+        assert (recovered.status, recovered.exit_code) == (Status.WAITING, errors.ExitCode.UNRESOLVED)
+        assert recovered.next_look is not None
+        before = engine.history("r")
+        engine.recover("r")
+        assert engine.history("r") == before  # I7: the named time has not come
+    assert shop.sent["k"] == 0
+
+
+def test_a_rejection_is_raised_as_its_decoded_copy_on_the_first_run_and_ever_after(journal: Journal) -> None:
+    shop = Shop(stock=1)
+    reserve = shop.effect(keyed())
+    caught: list[OutOfStock] = []
+
+    @workflow
+    def order(run: Run) -> str:
+        try:
+            run.perform(reserve(units=2), key="k")
+        except OutOfStock as error:
+            caught.append(error)
+            return f"only {error.available}"
+        return "enough"
+
+    with Engine(journal, workflows=[order]) as engine:
+        assert engine.run("r", order) == "only 1"
+        shop.stock = 10
+        assert engine.run("r", order) == "only 1"
+    assert caught == [OutOfStock(sku="FILTER-A", available=1)]
+    assert caught[0] is not shop.receipts["k"]
+    assert shop.executions["k"] == 1
+
+
+def test_attempt_returns_a_rejection_as_a_value(journal: Journal) -> None:
+    reserve = Shop(stock=3).effect(keyed())
+
+    @workflow
+    def order(run: Run) -> list[int]:
+        first = run.attempt(reserve(units=2))
+        second = run.attempt(reserve(units=2))
+        assert isinstance(first, Applied)
+        assert isinstance(second, Rejected)
+        assert isinstance(second.error, OutOfStock)
+        return [first.value, second.error.available]
+
+    with Engine(journal, workflows=[order]) as engine:
+        assert engine.run("r", order) == [1, 1]
+
+
+def test_an_uncaught_rejection_settles_the_run_as_failed(journal: Journal) -> None:
+    reserve = Shop(stock=1).effect(keyed())
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.perform(reserve(units=2))
+
+    with Engine(journal, workflows=[order]) as engine:
+        for _ in range(2):
+            with pytest.raises(errors.RunFailed, match="OutOfStock"):
+                engine.run("r", order)
+        assert engine.recover("r").exit_code is errors.ExitCode.FAILED
+
+
+def test_a_workflows_own_exception_is_final(journal: Journal) -> None:
+    calls: list[int] = []
+
+    @workflow
+    def order(run: Run) -> int:
+        calls.append(1)
+        raise ZeroDivisionError("by hand")
+
+    with Engine(journal, workflows=[order]) as engine:
+        for _ in range(2):
+            with pytest.raises(errors.RunFailed, match="ZeroDivisionError: by hand"):
+                engine.run("r", order)
+    assert calls == [1]
+
+
+@pytest.mark.parametrize("leaves", [KeyboardInterrupt, SystemExit])
+def test_interruption_leaves_the_run_open_and_free(journal: Journal, leaves: type[BaseException]) -> None:
+    left = [leaves()]
+
+    @workflow
+    def order(run: Run) -> int:
+        if left:
+            raise left.pop()
+        return 7
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(leaves):
+            engine.run("r", order)
+        [info] = engine.list()
+        assert (info.status, info.owner, info.orphaned) == (Status.RUNNING, None, True)
+        assert engine.run("r", order) == 7
+
+
+def test_a_decision_is_made_once_even_if_the_run_is_not(journal: Journal) -> None:
+    shop, asked = Shop(fail=once(Killed())), []
+    reserve = shop.effect(keyed())
+
+    def choose(question: str) -> int:
+        asked.append(question)
+        return len(asked) + 1
+
+    @workflow
+    def order(run: Run) -> int:
+        units = run.decide("plan", choose, "how many?")
+        run.perform(reserve(units=units), key="k")
+        return units
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(Killed):
+            engine.run("r", order)
+        assert engine.recover("r").result() == 2
+    assert asked == ["how many?"]
+
+
+def test_a_decisions_failure_is_recorded_and_raised_again(journal: Journal) -> None:
+    asked: list[int] = []
+    left = [Killed()]
+
+    def choose() -> int:
+        asked.append(1)
+        raise RuntimeError("no idea")
+
+    @workflow
+    def order(run: Run) -> str:
+        try:
+            run.decide("plan", choose)
+        except errors.DecisionFailed as error:
+            if left:
+                raise left.pop() from error
+            return f"{error.error}: {error.message}"
+        return "decided"
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(Killed):
+            engine.run("r", order)
+        assert engine.recover("r").result() == "RuntimeError: no idea"
+    assert asked == [1]
+
+
+def test_i9_doubt_cannot_be_swallowed(journal: Journal) -> None:
+    shop = Shop(fail=once(TimeoutError()))
+    first, second = shop.effect(contracts.Opaque()), Shop()
+    then = second.effect(keyed())
+
+    @workflow
+    def order(run: Run) -> str:
+        try:
+            run.perform(first(units=2), key="k")
+        except BaseException:
+            pass
+        try:
+            run.perform(then(units=1), key="after")
+        except BaseException:
+            pass
+        finally:
+            run.decide("more", lambda: 1)
+        return "all is well"
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(errors.EffectInDoubt):
+            engine.run("r", order)
+        assert engine.get("r").status is Status.IN_DOUBT
+        assert "decision" not in kinds(engine.history("r"))
+    assert second.sent["after"] == 0
+
+
+def test_another_input_or_workflow_under_one_run_id_is_refused_before_anything_happens(journal: Journal) -> None:
+    shop = Shop()
+    reserve = shop.effect(keyed())
+
+    @workflow
+    def order(run: Run, units: int) -> int:
+        return run.perform(reserve(units=units))
+
+    @workflow
+    def other(run: Run, units: int) -> int:
+        return run.perform(reserve(units=units))
+
+    with Engine(journal, workflows=[order, other]) as engine:
+        engine.run("r", order, 2)
+        before = engine.history("r")
+        with pytest.raises(errors.RunInputDiffers, match="another input"):
+            engine.run("r", order, 3)
+        with pytest.raises(errors.RunInputDiffers, match="another workflow"):
+            engine.run("r", other, 2)
+        assert engine.history("r") == before
+    assert shop.stock == 8
+
+
+def test_i5_one_business_key_has_one_owner_over_all_runs(journal: Journal) -> None:
+    shop = Shop()
+    reserve = shop.effect(keyed())
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.perform(reserve(units=2), key="shared")
+
+    with Engine(journal, workflows=[order]) as engine:
+        assert engine.run("first", order) == 1
+        with pytest.raises(errors.RunFailed, match="'first', step reserve#1"):
+            engine.run("second", order)
+        assert "intent" not in kinds(engine.history("second"))
+    assert shop.sent["shared"] == 1
+
+
+def test_a_live_run_is_refused_and_its_owner_named(journal: Journal) -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    @workflow
+    def order(run: Run) -> int:
+        inside.set()
+        assert go_on.wait(30)
+        return 7
+
+    with Engine(journal, workflows=[order]) as engine:
+        outcome: list[int] = []
+        worker = threading.Thread(target=lambda: outcome.append(engine.run("r", order)))
+        worker.start()
+        assert inside.wait(30)
+        try:
+            with pytest.raises(errors.LeaseUnavailable, match="owned by process"):
+                engine.recover("r")
+        finally:
+            go_on.set()
+            worker.join()
+        assert outcome == [7]
+
+
+def test_a_live_run_can_be_waited_for(journal: Journal) -> None:
+    inside, waited, go_on = threading.Event(), threading.Event(), threading.Event()
+
+    @workflow
+    def order(run: Run) -> int:
+        inside.set()
+        assert go_on.wait(30)
+        return 7
+
+    def progress(*_: object) -> None:
+        waited.set()
+        go_on.set()
+
+    with Engine(journal, workflows=[order]) as engine:
+        worker = threading.Thread(target=engine.run, args=("r", order))
+        worker.start()
+        assert inside.wait(30)
+        recovered = engine.recover("r", wait_for_owner=timedelta(seconds=30), progress=progress)
+        worker.join()
+    assert waited.is_set()
+    assert recovered.result() == 7
+
+
+def test_unknown_and_invalid_run_ids(journal: Journal) -> None:
+    with Engine(journal) as engine:
+        for ask in (engine.recover, engine.get, engine.history):
+            with pytest.raises(errors.RunNotFound, match="no run 'nobody'"):
+                ask("nobody")
+        with pytest.raises(errors.InvalidName):
+            engine.recover("no spaces")
+
+
+def test_an_engine_without_the_workflow_changes_nothing(journal: Journal) -> None:
+    left = [Killed()]
+
+    @workflow
+    def order(run: Run) -> int:
+        if left:
+            raise left.pop()
+        return 7
+
+    engine = Engine(journal, workflows=[order])
+    with pytest.raises(Killed):
+        engine.run("r", order)
+    with Engine(journal) as bare, pytest.raises(errors.WorkflowUnknown, match="'order'"):
+        bare.recover("r")
+    assert engine.run("r", order) == 7
+    with Engine(journal) as bare:
+        assert bare.recover("r").value == 7  # settled: plain JSON is enough
+    engine.close()
+
+
+def test_a_result_that_cannot_be_stored_leaves_the_run_open_for_better_code(journal: Journal) -> None:
+    shop = Shop()
+    reserve = shop.effect(keyed())
+    results: list[object] = [float("nan"), 1.5]
+
+    @workflow
+    def order(run: Run) -> float:
+        run.perform(reserve(units=2), key="k")
+        return results.pop(0)  # type: ignore[return-value]
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(errors.ValueNotStorable):
+            engine.run("r", order)
+        assert engine.get("r").status is Status.RUNNING
+        assert engine.run("r", order) == 1.5
+    assert shop.sent["k"] == 1
+
+
+def test_w15_an_outcome_that_cannot_be_stored_parks_as_applied(journal: Journal) -> None:
+    sent: list[str] = []
+
+    @effect(keyed())
+    def measure(call: Call) -> float:
+        sent.append(call.key)
+        return float("inf")
+
+    @workflow
+    def order(run: Run) -> float:
+        return run.perform(measure())
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(errors.EffectInDoubt, match="value-unknown"):
+            engine.run("r", order)
+        assert engine.recover("r").status is Status.IN_DOUBT
+    assert len(sent) == 1
+
+
+# -- divergence --------------------------------------------------------------------------------------------------------
+
+
+def interrupted(journal: Journal, shop: Shop, units: int = 2) -> None:
+    """A run `r` of a workflow `order` that was killed in the middle of its effect."""
+    reserve = shop.effect(keyed())
+    shop.fail = once(Killed())
+
+    @workflow(name="order")
+    def order(run: Run) -> int:
+        run.decide("plan", lambda: units)
+        return run.perform(reserve(units=units), key="k")
+
+    with Engine(journal, workflows=[order]) as engine, pytest.raises(Killed):
+        engine.run("r", order)
+
+
+def diverging(name: str, shop: Shop) -> object:
+    reserve = shop.effect(keyed())
+
+    @effect(keyed(), name="release")
+    def release(call: Call, *, units: int) -> int:
+        raise AssertionError
+
+    def other_arguments(run: Run) -> int:
+        run.decide("plan", lambda: 2)
+        return run.perform(reserve(units=3), key="k")
+
+    def other_key(run: Run) -> int:
+        run.decide("plan", lambda: 2)
+        return run.perform(reserve(units=2), key="other")
+
+    def other_effect(run: Run) -> int:
+        run.decide("plan", lambda: 2)
+        return run.perform(release(units=2), key="k", name="reserve")
+
+    def other_order(run: Run) -> int:
+        return run.perform(reserve(units=2), key="k")
+
+    def other_kind(run: Run) -> int:
+        run.perform(reserve(units=2), key="k", name="plan")
+        return 0
+
+    def ends_early(run: Run) -> int:
+        return run.decide("plan", lambda: 2)
+
+    bodies = [other_arguments, other_key, other_effect, other_order, other_kind, ends_early]
+    return workflow(name="order")({body.__name__: body for body in bodies}[name])
+
+
+@pytest.mark.parametrize("name", ["other_arguments", "other_key", "other_effect", "other_order", "other_kind", "ends_early"])
+def test_s07_a_workflow_that_no_longer_fits_stops_before_sending(journal: Journal, name: str) -> None:
+    shop = Shop()
+    interrupted(journal, shop)
+    changed = diverging(name, shop)
+    with Engine(journal, workflows=[changed]) as engine:  # type: ignore[list-item]
+        recovered = engine.recover("r")
+        assert (recovered.status, recovered.exit_code) == (Status.DIVERGED, errors.ExitCode.DIVERGED)
+        assert isinstance(recovered.error, errors.Diverged)
+        assert shop.sent["k"] == 1
+        last = engine.history("r")[-1]
+        assert isinstance(last, Verdict)
+        assert last.action == "diverge"
+        before = engine.history("r")
+        assert engine.recover("r").status is Status.DIVERGED
+        assert engine.history("r") == before
+
+
+def test_a_diverged_run_continues_with_the_code_that_fits(journal: Journal) -> None:
+    shop = Shop()
+    interrupted(journal, shop)
+    with Engine(journal, workflows=[diverging("other_arguments", shop)]) as engine:  # type: ignore[list-item]
+        assert engine.recover("r").status is Status.DIVERGED
+    reserve = shop.effect(keyed())
+
+    @workflow(name="order")
+    def order(run: Run) -> int:
+        run.decide("plan", lambda: 2)
+        return run.perform(reserve(units=2), key="k")
+
+    with Engine(journal, workflows=[order]) as engine:
+        assert engine.recover("r").result() == 1
+    assert (shop.stock, shop.executions["k"]) == (8, 1)
+
+
+def test_two_effects_of_one_name_have_two_identities(journal: Journal) -> None:
+    shop = Shop()
+    reserve = shop.effect(keyed())
+
+    @workflow
+    def order(run: Run) -> list[int]:
+        return [run.perform(reserve(units=1)), run.perform(reserve(units=1))]
+
+    with Engine(journal, workflows=[order]) as engine:
+        assert engine.run("r", order) == [1, 2]
+        steps = [entry.step for entry in engine.history("r") if isinstance(entry, Intent)]
+    assert steps == ["reserve#1", "reserve#2"]
+    assert len(shop.sent) == 2
+
+
+def test_a_window_that_is_over_is_not_sent_into(journal: Journal) -> None:
+    shop = Shop(fail=once(Killed()))
+    short = contracts.Keyed(window=timedelta(seconds=2), settle_window=timedelta(seconds=1), clock_error=timedelta(seconds=1))
+    reserve = shop.effect(short)
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.perform(reserve(units=2), key="k")
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(Killed):
+            engine.run("r", order)
+        recovered = engine.recover("r")
+    assert recovered.status is Status.IN_DOUBT
+    assert shop.sent["k"] == 1
+    assert timedelta(seconds=2) < DAY
