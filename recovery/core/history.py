@@ -10,7 +10,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from recovery.core.entries import Answered, Attempt, Decision, Entry, Intent, Observation, Opened, Settled, Source, Verdict, step_of
+from recovery.core.entries import (
+    Answered,
+    AnswerKind,
+    Attempt,
+    Decision,
+    Entry,
+    Intent,
+    Observation,
+    Opened,
+    Settled,
+    Source,
+    Verdict,
+    step_of,
+)
 from recovery.core.errors import IllegalHistory
 
 DIVERGE: Final = "diverge"
@@ -46,8 +59,11 @@ class EffectStep:
 
     @property
     def probes(self) -> int:
-        """How many questions were asked (they count against the durable budget)."""
-        return sum(noted.observation.source is Source.PROBE for noted in self.observations)
+        """How many questions were answered (they count against the durable budget; an outage spends nothing)."""
+        return sum(
+            noted.observation.source is Source.PROBE and noted.answer.kind is not AnswerKind.UNREACHABLE
+            for noted in self.observations
+        )
 
     def replies_of(self, attempt: int) -> list[Observation]:
         return [noted.observation for noted in self.observations if noted.observation.attempt == attempt]

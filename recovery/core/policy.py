@@ -10,10 +10,12 @@ from datetime import timedelta
 class Budget:
     """Bounds of one intent (attempts, probes: durable, counted over all workers) and of one call (max_wait).
 
+    attempts: those that may have left; one proven unsent, and a probe that nobody answered, spend nothing, so that an outage ends in
+    "look again" and never in doubt.
     max_wait: how long one recovery call may wait for named times; None: as long as it takes (a worker).
     """
 
-    attempts: int = 5
+    attempts: int = 20
     probes: int = 20
     max_wait: timedelta | None = timedelta(seconds=60)
     backoff: timedelta = timedelta(milliseconds=200)  # after the first unanswered try; doubles each time

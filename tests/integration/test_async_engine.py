@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import operator
 import threading
 from collections.abc import Coroutine
 from typing import Any
@@ -208,7 +210,7 @@ def test_many_runs_at_once(journal: Journal) -> None:
     async def story() -> None:
         async with AsyncEngine(journal, workflows=[order]) as engine:
             results = await asyncio.gather(*(engine.run(f"r{n}", order, n) for n in range(40)))
-            assert sorted(sum(results, [])) == list(range(1, 121))
+            assert sorted(functools.reduce(operator.iadd, results, [])) == list(range(1, 121))
             assert {info.status for info in await engine.list()} == {Status.COMPLETED}
 
     asyncio.run(story())

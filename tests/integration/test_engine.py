@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from datetime import timedelta
 
@@ -155,9 +156,8 @@ def test_an_opaque_effect_that_fails_in_an_unknown_way_parks_at_once(journal: Jo
     def order(run: Run) -> int:
         return run.perform(reserve(units=2), key="k")
 
-    with Engine(journal, workflows=[order]) as engine:
-        with pytest.raises(errors.EffectInDoubt, match="opaque"):
-            engine.run("r", order)
+    with Engine(journal, workflows=[order]) as engine, pytest.raises(errors.EffectInDoubt, match="opaque"):
+        engine.run("r", order)
     assert shop.sent["k"] == 1
 
 
@@ -346,10 +346,8 @@ def test_i9_doubt_cannot_be_swallowed(journal: Journal) -> None:
 
     @workflow
     def order(run: Run) -> str:
-        try:
+        with contextlib.suppress(BaseException):
             run.perform(first(units=2), key="k")
-        except BaseException:
-            pass
         try:
             run.perform(then(units=1), key="after")
         except BaseException:

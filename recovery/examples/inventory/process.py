@@ -92,7 +92,7 @@ def _port(process: subprocess.Popen[str], timeout: timedelta) -> int:
     def read(stdout: IO[str]) -> None:
         lines.put(stdout.readline())
 
-    assert process.stdout is not None  # noqa: S101
+    assert process.stdout is not None
     Thread(target=read, args=(process.stdout,), daemon=True).start()
     try:
         line = lines.get(timeout=timeout.total_seconds())
