@@ -14,6 +14,7 @@ from typing import Final
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from alembic.util import CommandError
 from filelock import FileLock, Timeout
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
@@ -78,7 +79,12 @@ def upgrade(connection: sa.Connection, shown_url: str, to: str = "head") -> tupl
     config = Config()
     config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, to)
+    try:
+        command.upgrade(config, to)
+    except CommandError as error:
+        raise SchemaMismatch(
+            url=shown_url, problem=f"cannot be migrated ({error})", advice="Restore a backup, or use a new database."
+        ) from error
     return before, schema_version(connection, shown_url) or ""
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -51,6 +52,10 @@ class SqliteDatabase:
     def __init__(self, url: sa.URL, *, create: bool) -> None:
         self.url = shown(url.set(drivername="sqlite").render_as_string())
         self._path = sqlite_path(url)
+        # mode=rw: opening a connection never creates a file, whatever happened to it since we looked.
+        self._address = sa.URL.create(
+            "sqlite+pysqlite", database=f"file:{quote(str(self._path))}", query={"mode": "rw", "uri": "true"}
+        )
         self._create = create
         self._lock = threading.RLock()  # one writer per process; the file's own lock holds off other processes
         self._ready = False
@@ -60,8 +65,7 @@ class SqliteDatabase:
     # -- connections ---------------------------------------------------------------------------------------------------
 
     def _engine(self, begin: str, connected: Callable[[Any, object], None], **pool: int) -> sa.Engine:
-        address = sa.URL.create("sqlite+pysqlite", database=str(self._path))
-        engine = sa.create_engine(address, poolclass=sa.QueuePool, connect_args={"check_same_thread": False}, **pool)
+        engine = sa.create_engine(self._address, poolclass=sa.QueuePool, connect_args={"check_same_thread": False}, **pool)
         event.listen(engine, "connect", connected)
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
         return engine
@@ -147,7 +151,7 @@ class SqliteDatabase:
 
     def _version(self) -> str | None:
         """Asked on a connection of its own, which demands nothing: the file may not be a journal yet."""
-        engine = sa.create_engine(self._reader.url, poolclass=sa.NullPool)
+        engine = sa.create_engine(self._address, poolclass=sa.NullPool)
         with engine.connect() as connection:
             return schema_version(connection, self.url)
 

@@ -92,6 +92,7 @@ def raise_incarnation(journal: Journal) -> None:
         journal._incarnation += 1
         return
     assert isinstance(journal, SqlJournal)
+    journal.namespace()  # the database may not be there yet
     with journal._database.writing() as connection:
         connection.execute(sa.update(meta).values(incarnation=meta.c.incarnation + 1))
 
