@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from alembic import context
 
 from recovery.storage.schema import VERSION_TABLE, metadata
+from recovery.storage.urls import parsed
 
 
 def ours(_object: object, name: str | None, kind: str, _reflected: bool, _compare_to: object) -> bool:
@@ -36,5 +37,5 @@ given = context.config.attributes.get("connection")
 if given is not None:
     migrate_on(given)
 else:
-    with sa.create_engine(os.environ["RECOVERY_DB"]).connect() as opened:
+    with sa.create_engine(parsed(os.environ["RECOVERY_DB"])).connect() as opened:
         migrate_on(opened)

@@ -18,6 +18,7 @@ depends_on = None
 _OPEN = "status NOT IN ('cancelled', 'completed', 'failed')"
 _STATUS = "status IN ('cancelled', 'completed', 'diverged', 'failed', 'held', 'in_doubt', 'queued', 'running', 'waiting')"
 _NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+_RUN_ID = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
@@ -48,7 +49,7 @@ def _run() -> None:
     op.create_table(
         "run",
         sa.Column("number", _NUMBER, sa.Identity(), nullable=False),
-        sa.Column("run_id", sa.Text, nullable=False),
+        sa.Column("run_id", _RUN_ID, nullable=False),
         sa.Column("workflow", sa.Text, nullable=False),
         sa.Column("status", sa.Text, nullable=False),
         sa.Column("reason", sa.Text, nullable=False),

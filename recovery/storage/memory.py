@@ -85,10 +85,8 @@ class MemoryJournal:
             if there is None:
                 return None
             now = there.row
-            if now.owner is not None and now.owner.token == owner.token:
-                return now
             if (now.epoch, now.lease_counter) != (seen.epoch, seen.lease_counter):
-                return None
+                return now if now.owner is not None and now.owner.token == owner.token else None
             n = now.epoch.n + 1 if now.epoch.incarnation == self._incarnation else 1
             there.row = replace(
                 now,

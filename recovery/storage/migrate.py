@@ -14,6 +14,7 @@ from typing import Final
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from alembic.util import CommandError
 from filelock import FileLock, Timeout
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
@@ -38,14 +39,27 @@ def migrate(url: str) -> tuple[str | None, str]:
     if url.startswith("memory:"):
         raise refused(url, "a journal in memory has nothing to migrate")
     made = parsed(url)
+    if made.get_backend_name() == "sqlite":
+        return migrate_file(sqlite_path(made), shown(url))
     try:
-        if made.get_backend_name() == "sqlite":
-            return _migrate_file(sqlite_path(made), shown(url))
         return _migrate_server(made, shown(url))
     except SQLAlchemyError as error:
         raise translated(error, shown(url)) from error
+
+
+def migrate_file(path: Path, shown_url: str) -> tuple[str | None, str]:
+    """`migrate` for a file whose path is known already. Waits for another process that migrates it, for at most a minute."""
+    try:
+        if not path.parent.is_dir():  # the lock would create it
+            raise refused(shown_url, f"there is no directory {path.parent}", "Create it, or check the path.")
+        with FileLock(f"{path}.lock", timeout=LOCK_SECONDS_MAX):
+            return _upgrade_file(path, shown_url) if path.exists() else _create_file(path, shown_url)
+    except SQLAlchemyError as error:
+        raise translated(error, shown_url) from error
+    except Timeout as error:
+        raise StoreUnavailable(url=shown_url, problem=f"another process holds {path}.lock") from error
     except OSError as error:
-        raise refused(url, error.strerror or str(error), "Check the path and its permissions.") from error
+        raise refused(shown_url, error.strerror or str(error), "Check the path and its permissions.") from error
 
 
 def scripts() -> Path:
@@ -65,7 +79,12 @@ def upgrade(connection: sa.Connection, shown_url: str, to: str = "head") -> tupl
     config = Config()
     config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, to)
+    try:
+        command.upgrade(config, to)
+    except CommandError as error:
+        raise SchemaMismatch(
+            url=shown_url, problem=f"cannot be migrated ({error})", advice="Restore a backup, or use a new database."
+        ) from error
     return before, schema_version(connection, shown_url) or ""
 
 
@@ -74,16 +93,6 @@ def _migrate_server(url: sa.URL, shown_url: str) -> tuple[str | None, str]:
     with engine.begin() as connection:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
         return upgrade(connection, shown_url)
-
-
-def _migrate_file(path: Path, shown_url: str) -> tuple[str | None, str]:
-    try:
-        with FileLock(f"{path}.lock", timeout=LOCK_SECONDS_MAX):
-            if path.exists():
-                return _upgrade_file(path, shown_url)
-            return _create_file(path, shown_url)
-    except Timeout as error:
-        raise StoreUnavailable(url=shown_url, problem=f"another process holds {path}.lock") from error
 
 
 def _create_file(path: Path, shown_url: str) -> tuple[str | None, str]:

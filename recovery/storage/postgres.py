@@ -114,7 +114,7 @@ class PostgresDatabase:
     def __init__(self, url: sa.URL) -> None:
         self.url = shown(url.set(drivername="postgresql").render_as_string(hide_password=False))
         arguments = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_TIMEOUT_SECONDS}
-        self._engine = sa.create_engine(url, connect_args=arguments)
+        self._engine = sa.create_engine(url, connect_args=arguments, isolation_level="READ COMMITTED")
         event.listen(self._engine, "connect", self._connected)
         self._autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._repeatable = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)

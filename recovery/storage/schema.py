@@ -30,6 +30,9 @@ _STATUS_PREDICATE: Final = f"status IN ({', '.join(repr(status) for status in so
 
 _Number = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # only INTEGER PRIMARY KEY is SQLite's own row number
 
+_RunId = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+"""Ordered by bytes everywhere: a page of runs must not depend on a server's language."""
+
 metadata = sa.MetaData(
     naming_convention={
         "pk": "%(table_name)s_pk",
@@ -59,7 +62,7 @@ run = sa.Table(
     "run",
     metadata,
     sa.Column("number", _Number, sa.Identity(), primary_key=True),
-    sa.Column("run_id", sa.Text, nullable=False, unique=True),
+    sa.Column("run_id", _RunId, nullable=False, unique=True),
     sa.Column("workflow", sa.Text, nullable=False),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),

@@ -7,19 +7,19 @@ nothing is acknowledged that `synchronous=FULL` has not synced.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.dialects.sqlite import insert
 
-from recovery.core.errors import SchemaMismatch, StoreUrlError
-from recovery.ports import Append, Appended, AppendResult, Fenced, NewRun
+from recovery.core.errors import InvariantViolated, SchemaMismatch, StoreUrlError
+from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import statements as say
 from recovery.storage.faults import MIGRATE
 from recovery.storage.schema import VERSION, contract, evidence, key, run_contract
@@ -52,6 +52,10 @@ class SqliteDatabase:
     def __init__(self, url: sa.URL, *, create: bool) -> None:
         self.url = shown(url.set(drivername="sqlite").render_as_string())
         self._path = sqlite_path(url)
+        # mode=rw: opening a connection never creates a file, whatever happened to it since we looked.
+        self._address = sa.URL.create(
+            "sqlite+pysqlite", database=f"file:{quote(str(self._path))}", query={"mode": "rw", "uri": "true"}
+        )
         self._create = create
         self._lock = threading.RLock()  # one writer per process; the file's own lock holds off other processes
         self._ready = False
@@ -61,8 +65,7 @@ class SqliteDatabase:
     # -- connections ---------------------------------------------------------------------------------------------------
 
     def _engine(self, begin: str, connected: Callable[[Any, object], None], **pool: int) -> sa.Engine:
-        address = sa.URL.create("sqlite+pysqlite", database=str(self._path))
-        engine = sa.create_engine(address, poolclass=sa.QueuePool, connect_args={"check_same_thread": False}, **pool)
+        engine = sa.create_engine(self._address, poolclass=sa.QueuePool, connect_args={"check_same_thread": False}, **pool)
         event.listen(engine, "connect", connected)
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
         return engine
@@ -130,13 +133,13 @@ class SqliteDatabase:
         return True
 
     def _check_file(self) -> None:
-        problem = ""
-        if not self._path.is_file():
-            problem = "it is not a file"
-        elif not os.access(self._path, os.R_OK):
-            problem = "its file may not be read"
-        if problem:
-            raise StoreUrlError(url=self.url, problem=problem, advice="Check the path and its permissions.")
+        """SQLite's own words for these are hard to tell apart."""
+        try:
+            with self._path.open("rb"):
+                return
+        except OSError as error:
+            problem = error.strerror or str(error)
+            raise StoreUrlError(url=self.url, problem=problem, advice="Check the path and its permissions.") from error
 
     def _outdated(self, found: str | None) -> None:
         """Older, or empty: migrate if we may create. Newer was refused by `schema_version`."""
@@ -148,14 +151,14 @@ class SqliteDatabase:
 
     def _version(self) -> str | None:
         """Asked on a connection of its own, which demands nothing: the file may not be a journal yet."""
-        engine = sa.create_engine(self._reader.url, poolclass=sa.NullPool)
+        engine = sa.create_engine(self._address, poolclass=sa.NullPool)
         with engine.connect() as connection:
             return schema_version(connection, self.url)
 
     def _migrate(self) -> None:
-        from recovery.storage.migrate import migrate
+        from recovery.storage.migrate import migrate_file  # and alembic, which costs more than all else here
 
-        migrate(f"sqlite:///{self._path}")
+        migrate_file(self._path, self.url)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -188,8 +191,10 @@ def _append_one(connection: sa.Connection, member: Append) -> AppendResult:
     refused = say.key_taken(connection, member)
     number = None if refused else connection.execute(say.FENCE, say.fence_of(member)).scalar()
     if number is None:
-        # Nothing can move while we hold the write lock, so the reason is exact; Fenced comes before KeyTaken.
-        return say.explained(connection, member) or Fenced(say.found(connection, member.run_id))
+        reason = say.explained(connection, member)
+        if reason is None:  # nothing can move while we hold the write lock
+            raise InvariantViolated(f"Run {member.run_id!r}: the fence refused an append without a reason. Nothing was written.")
+        return reason
     if member.keys:
         connection.execute(_INSERT_KEYS, [say.key_columns(member.run_id, claim) for claim in member.keys])
     if member.contracts:

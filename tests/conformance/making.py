@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
+
+import sqlalchemy as sa
 
 from recovery.core.chain import Row, chained, genesis
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
 from recovery.ports import Append, Appended, Journal, KeyClaim, NewRun, Owner, RunRow
+from recovery.storage.memory import MemoryJournal
+from recovery.storage.schema import meta, metadata
+from recovery.storage.sql import SqlJournal
 
 _tokens = count(1)
 
@@ -78,3 +84,24 @@ def appended(journal: Journal, append: Append) -> RunRow:
     row = journal.find(append.run_id)
     assert row is not None
     return row
+
+
+def raise_incarnation(journal: Journal) -> None:
+    """What declaring a database restored does to it."""
+    if isinstance(journal, MemoryJournal):
+        journal._incarnation += 1
+        return
+    assert isinstance(journal, SqlJournal)
+    journal.namespace()  # the database may not be there yet
+    with journal._database.writing() as connection:
+        connection.execute(sa.update(meta).values(incarnation=meta.c.incarnation + 1))
+
+
+def stored(journal: Journal) -> dict[str, list[tuple[Any, ...]]]:
+    """Everything that a journal's database holds, table by table: what "nothing was written" is compared on."""
+    if isinstance(journal, MemoryJournal):
+        runs = [(key, there.row, tuple(there.rows), tuple(there.contracts)) for key, there in journal._runs.items()]
+        return {"run": runs, "key": list(journal._keys.items()), "evidence": [(item,) for item in journal._evidence]}
+    assert isinstance(journal, SqlJournal)
+    with journal._database.snapshot() as connection:
+        return {table.name: [tuple(row) for row in connection.execute(sa.select(table))] for table in metadata.sorted_tables}

@@ -1,0 +1,175 @@
+"""What concurrent callers see: threads on all journals, processes on the databases that several can share."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+import threading
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recovery.core.chain import broken_at
+from recovery.ports import Appended, Fenced, Journal, KeyTaken, RunRow
+from recovery.storage import open_journal
+from tests.conformance.blocking import in_thread, together
+from tests.conformance.making import appended, claim_of, member, new_run, opened, owner, row_after
+
+MANY = 8
+
+
+def sound(journal: Journal, run_id: str = "run-1") -> int:
+    """The head of a run whose chain verifies."""
+    loaded = journal.load(run_id)
+    assert loaded is not None
+    run, rows, _ = loaded
+    assert broken_at(journal.namespace(), run_id, rows, run.head, run.head_digest) is None
+    return run.head
+
+
+def test_one_of_many_openers_gets_the_run(journal: Journal) -> None:
+    news = [new_run(journal) for _ in range(MANY)]
+    rows = together([partial(journal.open_run, new) for new in news])
+    winners = [(new, row) for new, row in zip(news, rows, strict=True) if row is not None]
+    assert len(winners) == 1
+    assert journal.load("run-1") == (winners[0][1], list(winners[0][0].rows), {})
+
+
+def test_one_of_many_claimants_gets_the_run(journal: Journal) -> None:
+    seen = opened(journal)
+    rows = together([partial(journal.claim, seen, owner(), lease_term_us=1, at_us=1) for _ in range(MANY)])
+    winners = [row for row in rows if row is not None]
+    assert winners == [journal.find("run-1")]
+    assert winners[0].epoch.n == 2
+
+
+def test_one_of_many_appends_on_a_head_is_written(journal: Journal) -> None:
+    run = opened(journal)
+    results = together([partial(journal.append, [member(run)]) for _ in range(MANY)])
+    assert Counter(type(result) for [result] in results) == {Appended: 1, Fenced: MANY - 1}
+    assert sound(journal) == 2
+
+
+def test_one_append_repeated_at_once_is_written_once(journal: Journal) -> None:
+    append = member(opened(journal), keys=(claim_of("k1"),))
+    results = together([partial(journal.append, [append]) for _ in range(MANY)])
+    assert results == [[Appended()]] * MANY
+    assert sound(journal) == 2
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_of_many_runs_gets_a_key(journal: Journal, count: int) -> None:
+    keys = tuple(claim_of(f"k{number}") for number in range(count))
+    runs = [opened(journal, f"run-{number}") for number in range(MANY)]
+    results = together([partial(journal.append, [member(run, keys=keys)]) for run in runs])
+    winners = [run for run, [result] in zip(runs, results, strict=True) if result == Appended()]
+    assert len(winners) == 1
+    taken = KeyTaken(keys[0], winners[0].run_id, "reserve#1", "print")
+    assert [result for [result] in results if result != Appended()] == [taken] * (MANY - 1)
+
+
+def test_batches_over_the_same_runs_in_opposite_order_do_not_lock_each_other_out(journal: Journal) -> None:
+    runs = [opened(journal, f"run-{number}") for number in range(12)]
+    for _round in range(5):
+        runs = [row for run in runs if (row := journal.find(run.run_id))]
+        batches = [[member(run, keys=(claim_of(f"{run.run_id}-{run.head}"),)) for run in runs] for _ in range(4)]
+        orders = [batch if number % 2 else batch[::-1] for number, batch in enumerate(batches)]
+        results = together([partial(journal.append, batch) for batch in orders])
+        written = Counter(
+            append.run_id
+            for batch, outcome in zip(orders, results, strict=True)
+            for append, result in zip(batch, outcome, strict=True)
+            if result == Appended()
+        )
+        assert written == {run.run_id: 1 for run in runs}
+    assert {sound(journal, run.run_id) for run in runs} == {6}
+
+
+def write_until_fenced(journal: Journal, run: RunRow, started: threading.Event) -> int:
+    """Append on and on; the head that this writer was last told is durable."""
+    while True:
+        row = row_after(run)
+        [result] = journal.append([member(run, row)])
+        if isinstance(result, Fenced):
+            return run.head
+        run = replace(run, head=row.seq, head_digest=row.digest)
+        if run.head == 5:
+            started.set()
+
+
+def test_a_claimant_that_loads_after_its_claim_sees_all_that_was_acknowledged(journal: Journal) -> None:
+    """And nothing of the former owner is written behind its back."""
+    run, started = opened(journal), threading.Event()
+    writer = in_thread(lambda: write_until_fenced(journal, run, started))
+    assert started.wait(20)
+    seen = journal.find("run-1")
+    assert seen is not None
+    mine = journal.claim(seen, owner("bob"), lease_term_us=1, at_us=1)
+    assert mine is not None
+    loaded = journal.load("run-1")
+    assert loaded is not None
+    assert loaded[0].head == writer.result(20)
+    assert sound(journal) == loaded[0].head
+    assert appended(journal, member(loaded[0])).head == loaded[0].head + 1
+
+
+def test_a_load_is_one_snapshot_while_appends_run(journal: Journal) -> None:
+    run, started = opened(journal), threading.Event()
+    writer = in_thread(lambda: write_until_fenced(journal, run, started))
+    assert started.wait(20)
+    heads = [sound(journal) for _ in range(20)]
+    assert heads == sorted(heads)
+    seen = journal.find("run-1")
+    assert seen is not None
+    assert journal.claim(seen, owner("bob"), lease_term_us=1, at_us=1)
+    writer.result(20)
+
+
+# -- processes ---------------------------------------------------------------------------------------------------------
+
+
+def in_process(url: str, number: int, barrier: Any, results: Any) -> None:
+    journal = open_journal(url)
+    barrier.wait(60)
+    run = opened(journal, f"run-{number}")
+    for _ in range(5):
+        run = appended(journal, member(run))
+    [result] = journal.append([member(run, keys=(claim_of("shared"),))])
+    results.put((number, journal.namespace(), type(result).__name__))
+    journal.close()
+
+
+def test_eight_processes_start_on_one_database_at_once(store_url: str) -> None:
+    """On SQLite the file does not exist: one of them creates it, and nobody sees it half made."""
+    context = multiprocessing.get_context("spawn")
+    barrier, results = context.Barrier(MANY), context.Queue()
+    children = [context.Process(target=in_process, args=(store_url, number, barrier, results)) for number in range(MANY)]
+    for child in children:
+        child.start()
+    told = [results.get(timeout=90) for _ in children]
+    for child in children:
+        child.join(30)
+    assert [child.exitcode for child in children] == [0] * MANY
+    journal = open_journal(store_url)
+    assert {namespace for _, namespace, _ in told} == {journal.namespace()}
+    assert Counter(result for _, _, result in told) == {"Appended": 1, "KeyTaken": MANY - 1}
+    assert sorted(sound(journal, f"run-{number}") for number in range(MANY)) == [6] * (MANY - 1) + [7]
+    journal.close()
+
+
+def test_a_file_that_another_process_writes_to_is_waited_for(sqlite_url: str, tmp_path: Path) -> None:
+    journal = open_journal(sqlite_url)
+    run = opened(journal)
+    other = sqlite3.connect(tmp_path / "recovery.db", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    waiting = in_thread(lambda: journal.append([member(run)]))
+    assert journal.find("run-1") == run  # readers do not wait
+    assert not waiting.done()
+    other.execute("COMMIT")
+    assert waiting.result(20) == [Appended()]
+    other.close()
+    journal.close()
