@@ -76,6 +76,10 @@ class SystemClock:
     def boot_us(self) -> int:
         return self._boot()
 
+    def asks(self) -> bool:
+        """This host's clocks need no I/O."""
+        return False
+
     def skip(self, seconds: float) -> bool:  # noqa: ARG002
         """A real clock cannot be moved on: the caller waits."""
         return False
@@ -109,13 +113,16 @@ class DatabaseClock:
     def wall_us(self) -> int:
         """The database's time. Asks the database once a minute; else no I/O."""
         with self._lock:
-            boot_us = self._boot()
-            if self._next_sample_us is None or boot_us >= self._next_sample_us:
+            if self.asks():
                 self._sample()
             return self._mark.value_us(self._boot())
 
     def boot_us(self) -> int:
         return self._boot()
+
+    def asks(self) -> bool:
+        """Whether the minute is over, so that the next `wall_us` asks the database."""
+        return self._next_sample_us is None or self._boot() >= self._next_sample_us
 
     def skip(self, seconds: float) -> bool:  # noqa: ARG002
         """A real clock cannot be moved on: the caller waits."""

@@ -27,6 +27,12 @@ class Clock(Protocol):
     def boot_us(self) -> int:
         """Microseconds on a clock that goes on in suspend and never steps (CLOCK_BOOTTIME): what durations are measured in."""
 
+    def asks(self) -> bool:
+        """Whether the next `wall_us` does I/O (asks a database); the async driver then reads it outside its event loop."""
+
+    def raise_mark(self, at_us: int) -> None:
+        """Never read a wall time below `at_us` from now on: the highest time of a journal that was just loaded."""
+
     def skip(self, seconds: float) -> bool:
         """A virtual clock moves on by itself and returns True; a real one returns False, and the driver waits."""
 

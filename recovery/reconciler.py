@@ -14,7 +14,7 @@ from typing import Any
 
 from recovery import codec
 from recovery.core.chain import chained, genesis
-from recovery.core.contracts import microseconds
+from recovery.core.contracts import Contract, microseconds
 from recovery.core.entries import JSON, Opened, OutcomeKind, Settled, Status, Verdict, encode
 from recovery.core.errors import (
     Diverged,
@@ -130,10 +130,12 @@ async def _continue(world: World, row: RunRow) -> Recovered[Any]:
         loaded = await _load(row.run_id)
         return _settled(world, row, loaded.history)
 
+    workflow = world.workflows[row.workflow]
+
     async def rest() -> Recovered[Any]:
         loaded = await _load(row.run_id)
         world.raise_mark(loaded.run.updated_at_us)
-        return await _go(world, loaded.run, loaded.history, loaded.contracts, world.workflows[row.workflow])
+        return await _go(world, loaded.run, loaded.history, loaded.contracts, workflow, restored=loaded.restored)
 
     return await _held_while(world, row, rest)
 
@@ -202,7 +204,13 @@ def _release(journal: Journal, run_id: str, token: str, epoch: Epoch) -> None:
 
 
 async def _go(
-    world: World, row: RunRow, history: History, contracts: dict[str, Any], workflow: Workflow[..., Any]
+    world: World,
+    row: RunRow,
+    history: History,
+    contracts: dict[str, Contract],
+    workflow: Workflow[..., Any],
+    *,
+    restored: bool = False,
 ) -> Recovered[Any]:
     """Run the workflow from its beginning and settle the run, under our claim."""
     max_wait = world.budget.max_wait
@@ -212,7 +220,7 @@ async def _go(
         budget=world.budget,
         deadline_us=None if max_wait is None else await Now() + microseconds(max_wait),
         contracts=contracts,
-        restored=False,
+        restored=restored,
     )
     assert row.owner is not None
     assert history.opened is not None

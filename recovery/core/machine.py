@@ -83,7 +83,7 @@ class Machine:
 
     deadline_us: until when this call may wait for named times; None: as long as it takes.
     contracts: those of the history's intents, by digest.
-    restored: an entry was written before the database was declared restored.
+    restored: the database was declared restored after the run was opened.
     """
 
     history: History
@@ -219,6 +219,7 @@ class Machine:
             can_probe=request.can_probe,
             can_close=request.can_close,
             restored=self.restored,
+            incarnation=self.epoch.incarnation,
             held=self.held,
             scope_changed=effect.intent.scope != request.scope,
             replay_fingerprint=request.fingerprint,

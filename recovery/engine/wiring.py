@@ -92,7 +92,7 @@ class Wiring:
             token=self.new_token,
             identify=self.identify,
             proven_dead=self.proven_dead,
-            raise_mark=getattr(self.clock, "raise_mark", lambda _us: None),
+            raise_mark=self.clock.raise_mark,
             hold=self._leases.hold,
             drop=self._leases.drop,
         )

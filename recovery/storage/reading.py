@@ -32,6 +32,11 @@ class Loaded:
         assert self.history.opened is not None
         return self.history.opened
 
+    @property
+    def restored(self) -> bool:
+        """Whether the database was declared restored since this run was opened: what was sent in the lost time is not known here."""
+        return self.rows[0].epoch.incarnation < self.run.epoch.incarnation
+
 
 def read(journal: Journal, run_id: str) -> Loaded:
     """The run, verified. Raises RunNotFound, JournalCorrupt, IncompatibleVersion, IllegalHistory, and what the journal raises."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import threading
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -631,3 +633,27 @@ def test_a_window_that_is_over_is_not_sent_into(journal: Journal) -> None:
     assert recovered.status is Status.IN_DOUBT
     assert shop.sent["k"] == 1
     assert timedelta(seconds=2) < DAY
+
+
+def test_after_a_restore_a_keyed_step_is_asked_before_it_is_sent_and_parks_without_a_match(tmp_path: Path) -> None:
+    """The intent's first send is not known to be the first: the lost time may have sent it."""
+    url = f"sqlite:///{tmp_path / 'recovery.db'}"
+    shop = Shop(fail=once(Killed()))
+    reserve = shop.effect(keyed(lookup=contracts.Lookup()), probe=True)
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.perform(reserve(units=2), key="k")
+
+    with Engine(url, workflows=[order]) as engine:
+        with pytest.raises(Killed):
+            engine.run("r", order)
+        shop.receipts.clear()  # the environment forgot, too
+        with sqlite3.connect(tmp_path / "recovery.db") as connection:
+            connection.execute("UPDATE meta SET incarnation = incarnation + 1")
+        connection.close()
+        recovered = engine.recover("r")
+        assert recovered.status is Status.IN_DOUBT
+        assert [verdict.action for verdict in recovered.verdicts] == ["ask", "park"]
+        assert engine.list()[0].epoch == "1.1"
+    assert shop.sent["k"] == 1
