@@ -19,7 +19,7 @@ from annotated_types import Gt
 from freezegun import freeze_time
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, model_validator
 from typing_extensions import TypedDict
 
 from recovery.codec import INTEGER_MAX, SIZE_MAX, Codec, canonical, dumps, fingerprint, loads
@@ -231,6 +231,16 @@ def test_a_value_that_would_change_is_refused_with_its_path(type_: Any, value: A
     assert caught.value.path == path
     assert str(caught.value).startswith(f"here: the value at {path} cannot be stored (")
     assert caught.value.advice.endswith(".")
+
+
+def test_keys_are_compared_in_full_and_shown_in_part() -> None:
+    codec: Codec[Any] = Codec(dict[Annotated[str, StringConstraints(strip_whitespace=True)], int])
+    assert codec.encode({"k" * 200: 1}) == {"k" * 200: 1}
+    with pytest.raises(ValueNotStorable, match=r"\$ cannot be stored"):
+        codec.encode({"k" * 200 + " ": 1})
+    with pytest.raises(ValueNotStorable) as caught:
+        Codec(dict[str, int]).encode({"k" * 200: True})
+    assert caught.value.path == "$." + "k" * 99
 
 
 def test_a_validators_words_are_not_repeated() -> None:
