@@ -10,18 +10,25 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Final
+from functools import lru_cache
+from types import NoneType
+from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel
 
 DEPTH_MAX: Final = 100
 
 _SET_ADVICE: Final = "The order of a set differs from process to process; use a sorted list or a tuple."
+_NUMBER_ADVICE: Final = "Use None, or a string, for what is not a number."
 _COPY_ADVICE: Final = "Declare the type that the value has, or convert the value to the declared type first."
+
+
+_ATOMS: Final = frozenset({str, int, bool, NoneType})
+_Parts: TypeAlias = tuple[Sequence[str | int], Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,78 +39,112 @@ class Difference:
     problem: str
     advice: str
 
+    def under(self, name: str | int) -> Difference:
+        """The same, seen from one level up."""
+        return Difference(f"[{name}]{self.path}" if isinstance(name, int) else f"{name:.100}{self.path}", self.problem, self.advice)
 
-def difference(value: Any, copy: Any, path: str, depth: int = 0) -> Difference | None:
-    """The first place where `copy` is not identical to `value`, or None."""
+
+def difference(value: Any, copy: Any, root: str) -> Difference | None:
+    """The first place where `copy` is not identical to `value`, or None. Paths begin with `root`."""
+    found = _difference(value, copy, 0)
+    return found.under(root) if found else None
+
+
+def unfit(value: Any, root: str) -> Difference | None:
+    """The first part of a value that no declared type could make storable, or None."""
+    found = _unfit(value, 0)
+    return found.under(root) if found else None
+
+
+def _difference(value: Any, copy: Any, depth: int) -> Difference | None:
     kind = type(value)
     if kind is not type(copy):
-        problem = f"it is {_article(kind)}, and comes back as {_article(type(copy))}"
-        return Difference(path, problem, _COPY_ADVICE)
-    if (found := _unfit_here(value, path, depth)) is not None:
+        return Difference("", f"it is {_article(kind)}, and comes back as {_article(type(copy))}", _COPY_ADVICE)
+    if kind is float and value == copy and value != 0 and math.isfinite(value):
+        return None  # the common case, and a long list of them
+    if kind in _ATOMS:
+        return None if value == copy else Difference("", f"this {kind.__name__} comes back as another one", _COPY_ADVICE)
+    if (found := _unfit_here(value, depth)) is not None:
         return found
-    parts = _parts(value)
-    if parts is None:
-        if _same_leaf(value, copy):
-            return None
-        return Difference(path, f"this {kind.__name__} comes back as another one", _leaf_advice(value))
-    others = _parts(copy)
-    for (name, part), (other_name, other) in zip(parts, others or (), strict=False):
+    parts, others = _parts(value), _parts(copy)
+    if parts is None or others is None:
+        same = _same_leaf(value, copy)
+        return None if same else Difference("", f"this {kind.__name__} comes back as another one", _leaf_advice(value))
+    for name, part, other_name, other in zip(*parts, *others, strict=False):
         if name != other_name:
             break
-        if (found := difference(part, other, f"{path}{name}", depth + 1)) is not None:
-            return found
-    if [name for name, _ in _parts(value) or ()] == [name for name, _ in _parts(copy) or ()] and _same_frame(value, copy):
+        if (found := _difference(part, other, depth + 1)) is not None:
+            return found.under(name)
+    if parts[0] == others[0] and _same_frame(value, copy):
         return None
-    return Difference(path, f"this {kind.__name__} comes back with other parts", _COPY_ADVICE)
+    return Difference("", f"this {kind.__name__} comes back with other parts", _COPY_ADVICE)
 
 
-def unfit(value: Any, path: str, depth: int = 0) -> Difference | None:
-    """The first part of a value that no declared type could make storable, or None."""
-    if (found := _unfit_here(value, path, depth)) is not None:
+def _unfit(value: Any, depth: int) -> Difference | None:
+    if (found := _unfit_here(value, depth)) is not None:
         return found
-    for name, part in _parts(value) or ():
-        if (found := unfit(part, f"{path}{name}", depth + 1)) is not None:
-            return found
+    for name, part in zip(*(_parts(value) or ((), ())), strict=True):
+        if (found := _unfit(part, depth + 1)) is not None:
+            return found.under(name)
     return None
 
 
-def _unfit_here(value: Any, path: str, depth: int) -> Difference | None:
+def _unfit_here(value: Any, depth: int) -> Difference | None:
     if depth > DEPTH_MAX:
-        return Difference(path[:200], f"it is nested deeper than {DEPTH_MAX} levels, or contains itself", "Flatten it.")
+        return Difference("", f"it is nested deeper than {DEPTH_MAX} levels, or contains itself", "Flatten it.")
     if isinstance(value, float) and not math.isfinite(value):
-        return Difference(path, f"{float(value)} is not a finite number", "Use None, or a string, for what is not a number.")
+        return Difference("", f"{float(value)} is not a finite number", _NUMBER_ADVICE)
     if isinstance(value, Decimal) and not value.is_finite():
-        return Difference(path, "it is not a finite number", "Use None, or a string, for what is not a number.")
+        return Difference("", "it is not a finite number", _NUMBER_ADVICE)
     if isinstance(value, set | frozenset):
-        return Difference(path, f"{_article(type(value))} has no order", _SET_ADVICE)
+        return Difference("", f"{_article(type(value))} has no order", _SET_ADVICE)
     return None
 
 
-def _parts(value: Any) -> Iterator[tuple[str, Any]] | None:
-    """What a value is made of, as (path, part), or None for a leaf. A dict's order counts: programs see it."""
-    if isinstance(value, list | tuple | deque):
-        return ((f"[{index}]", part) for index, part in enumerate(value))
+def _parts(value: Any) -> _Parts | None:
+    """What a value is made of, as names and parts, or None for a leaf. A dict's order counts: programs see it."""
+    if isinstance(value, list | tuple):
+        return range(len(value)), value
     if isinstance(value, dict):
         return _dict_parts(value)
     if isinstance(value, BaseModel):
         return _model_parts(value)
+    if isinstance(value, deque):
+        return range(len(value)), list(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return ((f".{item.name}", getattr(value, item.name, _Missing)) for item in fields(value))
+        names = _field_names(type(value))
+        return names, [getattr(value, name[1:], _Missing) for name in names]
     return None
 
 
-def _dict_parts(value: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
-    for index, (key, part) in enumerate(value.items()):
-        if type(key) is not str:
-            yield f"(key {index})", key  # compared as a value of its own: 1 and True are equal as keys
-        yield f".{key:.100}" if type(key) is str else f"(item {index})", part
+def _dict_parts(value: dict[Any, Any]) -> _Parts:
+    if all(type(key) is str for key in value):
+        return [f".{key}" for key in value], list(value.values())
+    names: list[str | int] = []
+    parts: list[Any] = []
+    for index, item in enumerate(value.items()):
+        names += [f"(key {index})", f"(item {index})"]
+        parts += item  # keys are compared as values: 1 and True are equal as keys
+    return names, parts
 
 
-def _model_parts(value: BaseModel) -> Iterator[tuple[str, Any]]:
-    for name in type(value).model_fields:
-        yield f".{name}", getattr(value, name, _Missing)
+def _model_parts(value: BaseModel) -> _Parts:
+    names: list[str | int] = list(_model_names(type(value)))
+    parts = [getattr(value, name[1:], _Missing) for name in _model_names(type(value))]
     for name, part in {**(value.__pydantic_extra__ or {}), **(value.__pydantic_private__ or {})}.items():
-        yield f".{name}", part
+        names.append(f".{name}")
+        parts.append(part)
+    return names, parts
+
+
+@lru_cache(maxsize=1024)
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(f".{item.name}" for item in fields(kind))
+
+
+@lru_cache(maxsize=1024)
+def _model_names(kind: type[BaseModel]) -> tuple[str, ...]:
+    return tuple(f".{name}" for name in kind.model_fields)
 
 
 class _Missing:

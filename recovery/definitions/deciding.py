@@ -17,6 +17,7 @@ from pydantic_core import to_jsonable_python
 from recovery import codec
 from recovery.codec import Codec
 from recovery.core.entries import JSON
+from recovery.identical import unfit
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,10 @@ def _codec_of(function: Callable[..., Any]) -> Codec[Any]:
 
 
 def _fingerprint(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Arguments such as clients and open files have no JSON form; the decision is then checked by its place and name alone."""
+    """Arguments such as clients and open files have no JSON form, and sets have another one in each process; the decision is then
+    checked by its place and name alone."""
+    if unfit((args, kwargs), "") is not None:
+        return ""
     try:
         return codec.fingerprint(to_jsonable_python({"args": list(args), "kwargs": kwargs}))
     except (ValueError, TypeError, RecursionError):

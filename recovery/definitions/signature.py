@@ -113,8 +113,10 @@ def read_signature(fn: Callable[..., Any], *, what: str, name: str, first: str, 
 
 def resolved_hints(fn: Any, what: str, name: str, frame: FrameType | None) -> dict[str, Any]:
     """The annotations of a function or class, strings evaluated. Raises DefinitionError if one cannot be."""
+    # another module's names must not shadow those of the function's own
+    local = dict(frame.f_locals) if frame is not None and frame.f_globals is getattr(fn, "__globals__", frame.f_globals) else None
     try:
-        return typing.get_type_hints(fn, localns=dict(frame.f_locals) if frame else None, include_extras=True)
+        return typing.get_type_hints(fn, localns=local, include_extras=True)
     except (NameError, AttributeError, TypeError, SyntaxError) as error:
         raise DefinitionError(
             what=what,

@@ -375,6 +375,13 @@ def test_types_local_to_a_function_resolve() -> None:
     assert act(Local(1)).invoke(call()) == Local(1)
 
 
+def test_types_of_another_module_are_its_own() -> None:
+    """A function defined elsewhere keeps meaning what its own module means, whatever the name means here."""
+    elsewhere: dict[str, Any] = {"Call": Call, "Reservation": int}
+    exec("from __future__ import annotations\ndef act(call: Call, it: Reservation) -> Reservation: return it", elsewhere)
+    assert effect(contracts.Opaque())(elsewhere["act"])(5).arguments == {"it": 5}
+
+
 def test_definitions_and_bound_calls_read_well() -> None:
     assert repr(reserve) == "<effect reserve>"
     assert reserve.__doc__ is not None

@@ -46,6 +46,11 @@ class Colder(OutOfStock):
     degrees: int = 0
 
 
+class Twin(Rejection):
+    name = "out-of-stock"
+    secret: str
+
+
 class Undeclared(Rejection):
     secret: str
 
@@ -102,6 +107,7 @@ def test_a_rejection_that_is_no_longer_declared_is_unreadable() -> None:
         (ConnectionResetError(104, "secret"), "ConnectionResetError"),
         (asyncio.QueueFull("secret"), "asyncio.queues.QueueFull"),
         (Undeclared(secret="secret"), f"{__name__}.Undeclared is not declared in rejects="),
+        (Twin(secret="secret"), f"{__name__}.Twin is not declared in rejects="),
         (Colder(sku="secret"), f"{__name__}.Colder is not declared in rejects="),
         (OutOfStock(sku="secret", available=True), f"{__name__}.OutOfStock cannot be stored at available"),
         (ExceptionGroup("secret", [OutOfStock(sku="secret")]), "ExceptionGroup"),
