@@ -90,7 +90,7 @@ class Story:
         return self
 
     def settled(self, settlement: Settled | None = None, **values: Any) -> Story:
-        made = settlement or Settled(step=STEP, outcome=OutcomeKind.APPLIED, at_us=0, **values)
+        made = settlement or Settled(step=STEP, outcome=OutcomeKind.APPLIED, at_us=0)
         self.entries.append(replace(made, **values))
         return self
 

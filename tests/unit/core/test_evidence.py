@@ -352,6 +352,7 @@ def test_closes_have_a_bound_of_their_own() -> None:
         ({"kind": Kind.PROBEABLE, "lookup": Lookup()}, Resend.KEYLESS),
         ({"kind": Kind.NAMED, "lookup": Lookup()}, Resend.KEYLESS),
         ({"kind": Kind.OPAQUE}, Resend.OPAQUE),
+        ({"kind": Kind.READ, "window_us": None}, Resend.LICENSED),
     ],
 )
 def test_what_licenses_a_resend(changed: dict[str, object], expected: Resend) -> None:
