@@ -133,8 +133,8 @@ def situate(now: int, contract: Contract | tuple[Contract, ...] = KEYED, **value
     contracts = contract if isinstance(contract, tuple) else (contract,)
     defaults: dict[str, Any] = {
         "budget": Budget(),
-        "can_probe": contracts[0].lookup is not None,
-        "can_close": contracts[0].close,
+        "can_probe": any(one.lookup is not None for one in contracts),
+        "can_close": any(one.close for one in contracts),
     }
     return Situation(now_us=now, contracts=contracts, **(defaults | values))
 
