@@ -83,7 +83,7 @@ def conclude(step: EffectStep, situation: Situation, fresh: Observation | None =
     assumptions = _assumptions(row, weighed.contract)
     behind = weighed.support if row.number in _BY_FINDING else step.observations
     evidence = tuple(sorted({noted.seq for noted in behind if noted.seq is not None}))
-    if not evidence and fresh is None:
+    if not evidence and fresh is None and step.seq > 0:
         evidence = (step.seq,)
     settlement = _settlement(step, situation, weighed, row)
     if settlement is not None:
