@@ -23,6 +23,8 @@ TIMEOUT = 30 * S
 ERROR = 2 * S
 SETTLE = 20 * M
 
+BUDGET = Budget(attempts=5, probes=20, backoff=timedelta(milliseconds=200), backoff_max=timedelta(seconds=30))
+
 KEYED = Keyed(window=timedelta(hours=24))
 PROBEABLE = Probeable()
 OPAQUE = Opaque()
@@ -132,7 +134,7 @@ def _observation(source: Source, at: int, kind: str, attempt: int | None, asked:
 def situate(now: int, contract: Contract | tuple[Contract, ...] = KEYED, **values: Any) -> Situation:
     contracts = contract if isinstance(contract, tuple) else (contract,)
     defaults: dict[str, Any] = {
-        "budget": Budget(),
+        "budget": BUDGET,
         "can_probe": any(one.lookup is not None for one in contracts),
         "can_close": any(one.close for one in contracts),
     }
