@@ -264,7 +264,7 @@ def _optional(duration: timedelta | None) -> int | None:
 
 def _build(kind: Kind, name: str, version: int, stated: dict[str, Any]) -> Contract:
     given = {field_name: value for field_name, value in stated.items() if value is not None}
-    unstated = tuple(sorted(set(stated) - set(given)))
+    unstated = tuple(sorted({item.name for item in fields(Contract)} - {"kind", "name", "version", "unstated", *given}))
     contract = Contract(kind=kind, name=name, version=version, unstated=unstated, **given)
     for field_name in ("settle_window_us", "clock_error_us"):
         if getattr(contract, field_name) < 0:

@@ -158,6 +158,8 @@ class _Weighing:
 
     def resend(self) -> Resend:
         contract, timing = self.contract, self.timing
+        if contract.kind is Kind.READ:
+            return Resend.LICENSED
         kinds = {noted.answer.kind for noted in self.step.observations if noted.observation.source is not Source.OPERATOR}
         for kind, answer in (
             (AnswerKind.CLOSED, Resend.CLOSED),

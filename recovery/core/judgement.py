@@ -35,7 +35,7 @@ class Judgement:
     next_look_us: when to look again; for an attempt, its send_until (to be written into the attempt as it stands); None: never by
     itself. evidence: sequence numbers of the durable observations behind it (the intent's own where nothing was observed).
     settlement: the entry that settles the step, with the fresh observation inside, or None. news: whether this differs from the
-    last recorded verdict, so that judging again appends nothing.
+    last recorded verdict, so that judging again appends nothing (a divergence is compared by the history, which keeps it).
     """
 
     step: str
@@ -83,7 +83,7 @@ def conclude(step: EffectStep, situation: Situation, fresh: Observation | None =
     assumptions = _assumptions(row, weighed.contract)
     behind = weighed.support if row.number in _BY_FINDING else step.observations
     evidence = tuple(sorted({noted.seq for noted in behind if noted.seq is not None}))
-    if not evidence and fresh is None:
+    if not evidence and fresh is None and step.seq > 0:
         evidence = (step.seq,)
     settlement = _settlement(step, situation, weighed, row)
     if settlement is not None:

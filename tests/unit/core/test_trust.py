@@ -1,0 +1,112 @@
+"""The weaker of two contracts: a meet, field by field, that never promises more than either."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recovery.core.contracts import AfterWindow, Batch, Contract, Deletion, Enforced, Kind, Lookup, Replay, WindowStart
+from recovery.core.trust import weaker, weakest
+from tests.unit.core.making import KEYED, OPAQUE, PROBEABLE
+
+LOOKUPS = st.builds(
+    Lookup,
+    lag_us=st.integers(0, 3),
+    retention_us=st.none() | st.integers(1, 3),
+    authoritative=st.booleans(),
+    deletion=st.sampled_from(Deletion),
+    marker_reliable=st.booleans(),
+    original=st.booleans(),
+)
+CONTRACTS = st.builds(
+    Contract,
+    kind=st.sampled_from(Kind),
+    key_length_max=st.integers(1, 3),
+    window_us=st.none() | st.integers(1, 3),
+    window_starts=st.sampled_from(WindowStart),
+    after_window=st.sampled_from(AfterWindow),
+    mismatch_checked=st.booleans(),
+    lock_outlives_execution=st.booleans(),
+    fail_open=st.booleans(),
+    replay_success=st.sampled_from(Replay),
+    replay_rejection=st.sampled_from(Replay),
+    replay_failure=st.sampled_from(Replay),
+    failures_effect_free=st.booleans(),
+    lookup=st.none() | LOOKUPS,
+    close=st.booleans(),
+    cancel_by_key=st.booleans(),
+    settle_window_us=st.integers(0, 3),
+    clock_error_us=st.integers(0, 3),
+    enforced=st.sampled_from(Enforced),
+    trust_settle=st.booleans(),
+    disconnect_cancels=st.booleans(),
+    stable_fields=st.sampled_from([(), ("a",), ("b",), ("a", "b")]),
+    shown_once=st.booleans(),
+    batch=st.sampled_from(Batch),
+)
+"""Every field but the names; `test_no_field_is_forgotten` holds this list."""
+
+
+def test_no_field_is_forgotten() -> None:
+    """A field that `weaker` does not compare would keep the pinned contract's promise after trust was lowered."""
+    weak = Contract(
+        kind=Kind.OPAQUE, key_length_max=1, mismatch_checked=False, lock_outlives_execution=False, fail_open=True,
+        replay_success=Replay.REEXECUTES, replay_rejection=Replay.REEXECUTES, failures_effect_free=False, settle_window_us=10**12,
+        clock_error_us=10**12, disconnect_cancels=True, shown_once=True,
+    )  # fmt: skip
+    strong = Contract(
+        kind=Kind.KEYED, name="pinned", version=7, key_carrier="header", window_us=1, window_starts=WindowStart.TERMINATED,
+        after_window=AfterWindow.REJECTS, replay_failure=Replay.ORIGINAL, lookup=Lookup(), close=True, cancel_by_key=True,
+        enforced=Enforced.DEADLINE, trust_settle=True, stable_fields=("id",), batch=Batch.ATOMIC,
+    )  # fmt: skip
+    both = weaker(strong, weak)
+    named = {"name", "version", "key_carrier", "unstated"}
+    assert {item.name for item in fields(Contract) if getattr(both, item.name) != getattr(weak, item.name)} - named == set()
+    assert {item.name for item in fields(Contract) if getattr(strong, item.name) == getattr(weak, item.name)} <= {"unstated"}
+    assert (both.name, both.version, both.key_carrier) == ("pinned", 7, "header")
+
+
+@given(CONTRACTS, CONTRACTS)
+def test_the_order_of_contracts_does_not_matter(a: Contract, b: Contract) -> None:
+    assert weaker(a, b) == weaker(b, a)
+
+
+@given(CONTRACTS, CONTRACTS, CONTRACTS)
+def test_grouping_does_not_matter(a: Contract, b: Contract, c: Contract) -> None:
+    assert weaker(weaker(a, b), c) == weaker(a, weaker(b, c)) == weakest((a, b, c))
+
+
+@given(CONTRACTS, CONTRACTS)
+def test_once_lowered_stays_lowered(a: Contract, b: Contract) -> None:
+    assert weaker(weaker(a, b), a) == weaker(a, b)
+
+
+@given(CONTRACTS)
+def test_a_contract_is_as_weak_as_itself(a: Contract) -> None:
+    assert weaker(a, a) == a
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "kind"),
+    [
+        (Kind.KEYED, Kind.OPAQUE, Kind.OPAQUE),
+        (Kind.KEYED, Kind.PROBEABLE, Kind.PROBEABLE),
+        (Kind.SWALLOW, Kind.FIRST_SENT, Kind.KEYED),
+        (Kind.NAMED, Kind.PREPARED, Kind.PROBEABLE),
+        (Kind.NAMED, Kind.COTRANSACTIONAL, Kind.PROBEABLE),
+        (Kind.READ, Kind.SWALLOW, Kind.SWALLOW),
+        (Kind.READ, Kind.READ, Kind.READ),
+    ],
+)
+def test_two_kinds_share_what_both_promise(a: Kind, b: Kind, kind: Kind) -> None:
+    assert weaker(Contract(kind=a), Contract(kind=b)).kind is kind
+
+
+def test_a_default_stays_named_only_where_it_decides() -> None:
+    strict = replace(KEYED, settle_window_us=KEYED.settle_window_us * 2, unstated=("clock_error_us",))
+    assert "settle_window_us" not in weaker(KEYED, strict).unstated
+    assert "clock_error_us" in weaker(KEYED, strict).unstated
+    assert "settle_window_us" in weaker(PROBEABLE, OPAQUE).unstated
