@@ -18,7 +18,15 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overloa
 from recovery.codec import Codec, fingerprint
 from recovery.core.contracts import Contract
 from recovery.core.entries import JSON, Answered
-from recovery.core.errors import DefinitionError, ValueNotStorable, ValueUnreadable
+from recovery.core.errors import ValueNotStorable, ValueUnreadable
+from recovery.definitions.agreement import (
+    check_colour,
+    check_contract,
+    check_parameters,
+    function_name,
+    refused,
+    rejections_by_name,
+)
 from recovery.definitions.answer import Answer
 from recovery.definitions.call import Call
 from recovery.definitions.rejection import Rejection, decode_rejection
@@ -96,11 +104,11 @@ class Effect(Generic[P, T]):
         self.timeout = timeout
         self.signature: Signature = read_signature(fn, what="effect", name=name, first="Call", frame=frame)
         if self.signature.first is not Call:
-            raise _refused(name, "its first parameter is not a Call", "Annotate it: `call: Call`; `call.key` is what to send.")
+            raise refused(name, "its first parameter is not a Call", "Annotate it: `call: Call`; `call.key` is what to send.")
         if timeout <= timedelta(0):
-            raise _refused(name, "its timeout is not longer than zero", "Say how long one attempt may take.")
+            raise refused(name, "its timeout is not longer than zero", "Say how long one attempt may take.")
         self.environment = environment or Environment(name)
-        self.rejects = _by_name(rejects, name)
+        self.rejects = rejections_by_name(rejects, name)
         self.outcome: Codec[T] = Codec(self.signature.returns, what="effect", name=name)
         original = contract.lookup is None or contract.lookup.original
         self.replies = Replies(self.signature.where, self.outcome, self.rejects, original)
@@ -183,7 +191,7 @@ class Effect(Generic[P, T]):
     def probe(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
         """Define how to ask the environment about one call, read-only. Same parameters and colour as the effect."""
         if self.probe_body is not None:
-            raise _refused(self.name, "it has a probe already", "Define one probe.")
+            raise refused(self.name, "it has a probe already", "Define one probe.")
         self._check_companion(fn, "probe", inspect.currentframe())
         self.probe_body = fn
         return fn
@@ -197,9 +205,9 @@ class Effect(Generic[P, T]):
     def close(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
         """Define how to close a key atomically: get its outcome, or have the environment refuse it for ever."""
         if self.close_body is not None:
-            raise _refused(self.name, "it has a close already", "Define one close.")
+            raise refused(self.name, "it has a close already", "Define one close.")
         if not self.contract.close:
-            raise _refused(self.name, "its contract does not promise an atomic close", "State `close=True` there if that is true.")
+            raise refused(self.name, "its contract does not promise an atomic close", "State `close=True` there if that is true.")
         self._check_companion(fn, "close", inspect.currentframe())
         self.close_body = fn
         return fn
@@ -213,13 +221,13 @@ class Effect(Generic[P, T]):
         name: str | None = None,
     ) -> CompensationDecorator[P, T]:
         """Define the effect that undoes this one. Its parameters: the call, the outcome, then the effect's own."""
-        _check_contract(contract, f"compensation of {self.name}")
+        check_contract(contract, f"compensation of {self.name}")
         return CompensationDecorator(self, contract, tuple(rejects), timeout, name)
 
     def compensate(self, bound: Bound[T], outcome: T) -> Bound[Any]:
         """The compensation of one settled call, bound. Only if the effect has one."""
         if self.compensated_by is None:
-            raise _refused(self.name, "it has no compensation", "Define one with `.compensation(contract)`.")
+            raise refused(self.name, "it has no compensation", "Define one with `.compensation(contract)`.")
         lead = next(iter(self.compensated_by.signature.parameters))
         stored = self.outcome.encode(outcome, where=self.signature.where, root="result")
         return self.compensated_by.bind({lead: stored, **bound.stored})
@@ -227,9 +235,9 @@ class Effect(Generic[P, T]):
     def _check_companion(self, fn: Callable[..., Any], role: str, frame: FrameType | None) -> None:
         signature = read_signature(fn, what=role, name=self.name, first="Call", frame=frame.f_back if frame else None)
         if signature.first is not Call:
-            raise _refused(self.name, f"the first parameter of its {role} is not a Call", "Annotate it: `call: Call`.", role)
-        check_colour(self, signature.is_async, role)
-        check_parameters(self, signature.parameters, role)
+            raise refused(self.name, f"the first parameter of its {role} is not a Call", "Annotate it: `call: Call`.", role)
+        check_colour(self.name, self.signature, signature.is_async, role)
+        check_parameters(self.name, self.signature, signature.parameters, role)
 
 
 class CompensationDecorator(Generic[P, T]):
@@ -251,7 +259,7 @@ class CompensationDecorator(Generic[P, T]):
     def __call__(self, fn: Callable[..., Any], /) -> Effect[..., Any]:
         of, frame = self._of, inspect.currentframe()
         if of.compensated_by is not None:
-            raise _refused(of.name, "it has a compensation already", "Define one compensation.")
+            raise refused(of.name, "it has a compensation already", "Define one compensation.")
         undo: Effect[..., Any] = Effect(
             fn,
             self._contract,
@@ -261,13 +269,13 @@ class CompensationDecorator(Generic[P, T]):
             timeout=self._timeout,
             frame=frame.f_back if frame else None,
         )
-        check_colour(of, undo.is_async, "compensation")
+        check_colour(of.name, of.signature, undo.is_async, "compensation")
         parameters = dict(undo.signature.parameters)
         lead = next(iter(parameters), None)
         if lead is None or parameters.pop(lead).type != of.signature.returns:
             problem = f"its second parameter is not the outcome of {of.name!r}, {of.outcome.title}"
-            raise _refused(undo.name, problem, "Write `(call: Call, outcome: ..., *, ...)`.", "compensation")
-        check_parameters(of, parameters, "compensation")
+            raise refused(undo.name, problem, "Write `(call: Call, outcome: ..., *, ...)`.", "compensation")
+        check_parameters(of.name, of.signature, parameters, "compensation")
         of.compensated_by = undo
         return undo
 
@@ -309,7 +317,7 @@ class EffectDecorator:
 def _contract_required(define: Callable[P, T]) -> Callable[P, T]:
     @wraps(define)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
-        _check_contract(args[0] if args else kwargs.get("contract"), "")
+        check_contract(args[0] if args else kwargs.get("contract"), "")
         return define(*args, **kwargs)
 
     return checked
@@ -337,57 +345,7 @@ def effect(
     return EffectDecorator(contract, environment, tuple(rejects), timeout, name)
 
 
-def check_colour(of: Effect[..., Any], is_async: bool, role: str) -> None:
-    """A companion has its effect's colour, since one driver runs both."""
-    if is_async != of.is_async:
-        have, want = ("async def", "def") if is_async else ("def", "async def")
-        raise _refused(of.name, f"its {role} is `{have}` and its body is `{want}`", f"Make the {role} `{want}` too.", role)
-
-
-def check_parameters(of: Effect[..., Any], parameters: Mapping[str, Codec[Any]], role: str) -> None:
-    """A companion has its effect's parameters, by name and type."""
-    given = {name: codec.type for name, codec in parameters.items()}
-    wanted = {name: codec.type for name, codec in of.signature.parameters.items()}
-    odd = sorted(
-        name for name in given.keys() | wanted.keys() if name not in given or name not in wanted or given[name] != wanted[name]
-    )
-    if odd:
-        problem = f"its {role} and its body differ in the parameter {odd[0]!r}"
-        raise _refused(of.name, problem, f"Give the {role} the effect's parameters, by name and type.", role)
-
-
-def function_name(fn: Any) -> str:
-    return str(getattr(fn, "__name__", type(fn).__name__))
-
-
-def _check_contract(contract: Any, name: str) -> None:
-    if isinstance(contract, Contract):
-        return
-    bare = callable(contract)
-    raise _refused(
-        name or (function_name(contract) if bare else "without a name"),
-        "it has no contract",
-        "Say what the environment promises: `@effect(contracts.Keyed(window=...))`, or `@effect(contracts.Opaque())` if nothing.",
-    )
-
-
-def _by_name(rejects: Sequence[type[Rejection]], name: str) -> dict[str, type[Rejection]]:
-    found: dict[str, type[Rejection]] = {}
-    for cls in rejects:
-        if not (isinstance(cls, type) and issubclass(cls, Rejection)) or cls is Rejection:
-            raise _refused(
-                name, f"{cls!r} in rejects= is not a subclass of Rejection", "Declare `class X(Rejection)` with its fields."
-            )
-        if found.setdefault(cls.name, cls) is not cls:
-            raise _refused(name, f"two rejections are named {cls.name!r}", "Give one of them another `name`.")
-    return found
-
-
 def _present(body: Callable[..., Any] | None, of: Effect[..., Any], role: str) -> Callable[..., Any]:
     if body is None:
-        raise _refused(of.name, f"it has no {role}", f"Define one with `@{of.name}.{role}`.")
+        raise refused(of.name, f"it has no {role}", f"Define one with `@{of.name}.{role}`.")
     return body
-
-
-def _refused(name: str, problem: str, advice: str, what: str = "effect") -> DefinitionError:
-    return DefinitionError(what=what, name=name, problem=problem, advice=advice)
