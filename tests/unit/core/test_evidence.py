@@ -316,13 +316,24 @@ def test_attempts_are_counted_over_all_workers(count: int) -> None:
     assert story.facts(S).attempts_left == (count < 5)
 
 
-def test_probes_are_counted_over_all_workers() -> None:
+def test_answered_probes_are_counted_over_all_workers() -> None:
     story = sent()
     for at in range(19):
+        story.probe(at, "in_flight")
+    assert story.facts(H, PROBEABLE).ask is Ask.DUE
+    story.probe(20, "in_flight")
+    assert story.facts(H, PROBEABLE).ask is Ask.SPENT
+
+
+def test_an_outage_spends_neither_probes_nor_attempts() -> None:
+    """S15: an environment that is down ends in "look again", never in doubt."""
+    story = sent()
+    for at in range(100):
         story.probe(at, "unreachable")
     assert story.facts(H, PROBEABLE).ask is Ask.DUE
-    story.probe(20, "unreachable")
-    assert story.facts(H, PROBEABLE).ask is Ask.SPENT
+    for at in range(100, 200):
+        story.attempt(at, "resend").reply(at, "not_sent")
+    assert story.facts(H, PROBEABLE).attempts_left
 
 
 def test_closes_have_a_bound_of_their_own() -> None:
