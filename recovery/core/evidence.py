@@ -226,7 +226,8 @@ class _Weighing:
         barred = not exposed or situation.restored or self.contract.fail_open or not situation.can_close
         if barred or tombstones(self.step) or (until is not None and situation.now_us >= until):
             return Close.NONE
-        closes = sum(attempt.purpose == CLOSING for attempt in self.step.attempts)
+        closings = [attempt for attempt in self.step.attempts if attempt.purpose == CLOSING]
+        closes = sum(AnswerKind.NOT_SENT not in replies(self.step, attempt) for attempt in closings)
         return Close.AVAILABLE if closes < situation.budget.attempts else Close.SPENT
 
     def absence(self, exposed: bool, ask: Ask) -> Absence:

@@ -316,24 +316,29 @@ def test_attempts_are_counted_over_all_workers(count: int) -> None:
     assert story.facts(S).attempts_left == (count < 5)
 
 
-def test_answered_probes_are_counted_over_all_workers() -> None:
+def test_an_attempt_that_never_left_spends_nothing() -> None:
+    """An outage ends in "look again" and not in doubt."""
+    story = Story()
+    for at in range(9):
+        story.attempt(at).reply(at, "not_sent")
+    assert story.row(H) == 28
+
+
+def test_probes_are_counted_over_all_workers() -> None:
     story = sent()
     for at in range(19):
-        story.probe(at, "in_flight")
+        story.probe(at, "indeterminate")
+    story.attempt(M)
     assert story.facts(H, PROBEABLE).ask is Ask.DUE
-    story.probe(20, "in_flight")
+    story.probe(20, "indeterminate")
     assert story.facts(H, PROBEABLE).ask is Ask.SPENT
 
 
-def test_an_outage_spends_neither_probes_nor_attempts() -> None:
-    """S15: an environment that is down ends in "look again", never in doubt."""
+def test_a_probe_that_nobody_answered_spends_nothing() -> None:
     story = sent()
-    for at in range(100):
+    for at in range(30):
         story.probe(at, "unreachable")
     assert story.facts(H, PROBEABLE).ask is Ask.DUE
-    for at in range(100, 200):
-        story.attempt(at, "resend").reply(at, "not_sent")
-    assert story.facts(H, PROBEABLE).attempts_left
 
 
 def test_closes_have_a_bound_of_their_own() -> None:
@@ -342,6 +347,13 @@ def test_closes_have_a_bound_of_their_own() -> None:
         story.attempt(at, "close").closed(at, "unreachable")
     facts = story.facts(H, CLOSABLE)
     assert (facts.close, facts.attempts_left) == (Close.SPENT, True)
+
+
+def test_a_close_that_never_left_spends_nothing() -> None:
+    story = sent()
+    for at in range(5):
+        story.attempt(at, "close").closed(at, "not_sent")
+    assert story.facts(H, CLOSABLE).close is Close.AVAILABLE
 
 
 # -- rule 1, clause by clause ----------------------------------------------------------------------------------------------
