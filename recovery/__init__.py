@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from recovery import contracts, errors
+    from recovery.core.entries import Status
+    from recovery.core.policy import Budget, Lease
     from recovery.definitions.answer import (
         Absent,
         Answer,
@@ -42,6 +44,7 @@ _HOMES = {
     "AsyncEngine": "recovery.engine",
     "AsyncRun": "recovery.definitions.run",
     "Bound": "recovery.definitions.effect",
+    "Budget": "recovery.core.policy",
     "Call": "recovery.definitions.call",
     "Closed": "recovery.definitions.answer",
     "Engine": "recovery.engine",
@@ -53,6 +56,7 @@ _HOMES = {
     "Gone": "recovery.definitions.answer",
     "InFlight": "recovery.definitions.answer",
     "Indeterminate": "recovery.definitions.answer",
+    "Lease": "recovery.core.policy",
     "Mismatch": "recovery.definitions.answer",
     "NotSent": "recovery.definitions.answer",
     "Recovered": "recovery.definitions.recovered",
@@ -62,6 +66,7 @@ _HOMES = {
     "ReplyWas": "recovery.definitions.answer",
     "Run": "recovery.definitions.run",
     "RunInfo": "recovery.definitions.recovered",
+    "Status": "recovery.core.entries",
     "StepVerdict": "recovery.definitions.recovered",
     "TurnedAway": "recovery.definitions.answer",
     "Unreachable": "recovery.definitions.answer",
@@ -78,6 +83,7 @@ __all__ = [
     "AsyncEngine",
     "AsyncRun",
     "Bound",
+    "Budget",
     "Call",
     "Closed",
     "Effect",
@@ -89,6 +95,7 @@ __all__ = [
     "Gone",
     "InFlight",
     "Indeterminate",
+    "Lease",
     "Mismatch",
     "NotSent",
     "Recovered",
@@ -98,6 +105,7 @@ __all__ = [
     "ReplyWas",
     "Run",
     "RunInfo",
+    "Status",
     "StepVerdict",
     "TurnedAway",
     "Unreachable",

@@ -27,6 +27,7 @@ from recovery.core.errors import (
     RunNotFound,
     RunUnsettled,
     Unresolved,
+    UsageError,
     WorkflowUnknown,
 )
 from recovery.core.history import History, fold
@@ -229,6 +230,8 @@ async def _go(
     if came is None:
         assert machine.stopped is not None
         return await _stopped(row, machine, writer, machine.stopped.error)
+    if isinstance(came, Raised) and isinstance(came.error, UsageError):
+        raise came.error  # nothing happened, and better code can still end this run: no outcome of its own
     ended = await _ending(workflow, came)
     await writer.commit(Append((ended,), Status.COMPLETED if ended.outcome is OutcomeKind.APPLIED else Status.FAILED))
     history.add(ended)

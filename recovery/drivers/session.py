@@ -16,6 +16,7 @@ from recovery.core.ids import check_key, derive_key
 from recovery.core.machine import Machine, Request
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound
+from recovery.definitions.registry import check_complete
 from recovery.definitions.run import Applied, Rejected
 
 
@@ -31,8 +32,10 @@ class Session:
         return self.machine.history.run_id
 
     def request(self, step: str, bound: Bound[Any], key: str | None) -> Request:
-        """What would be written into a new intent for this call. Raises InvalidName."""
+        """What would be written into a new intent for this call. Raises InvalidName, and DefinitionError for an effect that lacks a body
+        which its contract relies on."""
         effect = bound.effect
+        check_complete(effect)
         return Request(
             effect=effect.name,
             environment=effect.environment.name,

@@ -16,6 +16,7 @@ from recovery.core.errors import DefinitionError
 from recovery.core.instants import moment
 from recovery.core.policy import Budget, Lease
 from recovery.definitions.recovered import RunInfo
+from recovery.definitions.registry import Registry
 from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress, Surroundings
 from recovery.engine.leases import Leases
@@ -47,7 +48,7 @@ class Wiring:
         clock: Clock | None = None,
     ) -> None:
         self.journal: Journal = open_journal(database) if isinstance(database, str) else database
-        self.workflows: dict[str, Workflow[..., Any]] = {}
+        self._registry = Registry()
         self.budget = budget or Budget()
         self.lease = lease or Lease()
         self.wait_for_owner = wait_for_owner
@@ -58,11 +59,7 @@ class Wiring:
 
     def add(self, workflow: Workflow[..., Any]) -> None:
         """Know one more workflow. Raises DefinitionError on another one of the same name, or of the other colour."""
-        known = self.workflows.setdefault(workflow.name, workflow)
-        if known is not workflow:
-            raise DefinitionError(
-                what="workflow", name=workflow.name, problem="the engine has another workflow of this name", advice="Give one of them another name."
-            )  # fmt: skip
+        self._registry.add_workflow(workflow)
         if workflow.is_async is not self.is_async:
             raise DefinitionError(
                 what="workflow",
@@ -85,7 +82,7 @@ class Wiring:
     def world(self, *, wait_for_owner: timedelta | None = None, budget: Budget | None = None) -> World:
         """What the reconciler is given, with this call's own patience."""
         return World(
-            workflows=self.workflows,
+            workflows=self._registry.workflows,
             budget=budget or self.budget,
             lease=self.lease,
             wait_for_owner=self.wait_for_owner if wait_for_owner is None else wait_for_owner,

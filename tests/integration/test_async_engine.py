@@ -171,7 +171,7 @@ def test_a_forgotten_await_is_named_by_the_next_step(journal: Journal) -> None:
 
     async def story() -> None:
         async with AsyncEngine(journal, workflows=[order]) as engine:
-            with pytest.raises(errors.RunFailed, match="reserve#1 was still under way"):
+            with pytest.raises(errors.ConcurrentStep, match="reserve#1 was still under way"):
                 await engine.run("r", order)
 
     asyncio.run(story())
@@ -255,6 +255,6 @@ def test_colours_are_told_apart_before_anything_happens(journal: Journal) -> Non
         Engine(journal, workflows=[asynchronous])
     with pytest.raises(errors.DefinitionError, match="Use AsyncEngine"):
         AsyncEngine(journal, workflows=[sync])
-    with Engine(journal, workflows=[awaits]) as engine, pytest.raises(errors.RunFailed, match="async def"):
+    with Engine(journal, workflows=[awaits]) as engine, pytest.raises(errors.DefinitionError, match="async def"):
         engine.run("r", awaits)
     assert shop.stock == 10

@@ -657,3 +657,37 @@ def test_after_a_restore_a_keyed_step_is_asked_before_it_is_sent_and_parks_witho
         assert [verdict.action for verdict in recovered.verdicts] == ["ask", "park"]
         assert engine.list()[0].epoch == "1.1"
     assert shop.sent["k"] == 1
+
+
+def test_a_usage_error_in_a_workflow_leaves_the_run_open_for_better_code(journal: Journal) -> None:
+    """Nothing happened, so there is no outcome to settle; the corrected workflow ends the same run."""
+    shop = Shop()
+    reserve = shop.effect(keyed())
+    measure: list[float] = [float("nan"), 2.0]
+
+    @effect(keyed(lookup=contracts.Lookup()), name="weigh")
+    def weigh(call: Call, *, kilograms: float) -> float:
+        return kilograms
+
+    @effect(keyed(), name="weigh")
+    def weigh_completely(call: Call, *, kilograms: float) -> float:
+        return kilograms
+
+    bodies = [weigh, weigh, weigh_completely]
+
+    @workflow
+    def order(run: Run) -> float:
+        body = bodies[0]
+        run.perform(reserve(units=2), key="k")
+        return run.perform(body(kilograms=measure[0]), key="w")
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(errors.ValueNotStorable, match="kilograms"):
+            engine.run("r", order)
+        measure.pop(0)
+        with pytest.raises(errors.DefinitionError, match="has no probe"):
+            engine.run("r", order)
+        assert engine.get("r").status is Status.RUNNING
+        del bodies[:2]
+        assert engine.run("r", order) == 2.0
+    assert shop.sent["k"] == 1

@@ -5,7 +5,24 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, assert_type
 
-from recovery import Absent, Answer, Applied, AsyncRun, Bound, Call, Effect, Rejected, Run, Workflow, contracts, effect, workflow
+from recovery import (
+    Absent,
+    Answer,
+    Applied,
+    AsyncEngine,
+    AsyncRun,
+    Bound,
+    Call,
+    Effect,
+    Recovered,
+    Rejected,
+    Run,
+    RunInfo,
+    Workflow,
+    contracts,
+    effect,
+    workflow,
+)
 
 
 @dataclass(frozen=True)
@@ -112,3 +129,16 @@ async def wrong_run_named(run: Run) -> None:
 
 bad: Workflow[[], None] = wrong_run  # expect-error: an async def takes AsyncRun
 worse: Workflow[[], None] = wrong_run_named  # expect-error: an async def takes AsyncRun
+
+
+async def runs(database: str) -> None:
+    async with AsyncEngine(database, workflows=[resolve, other]) as engine:
+        assert_type(engine, AsyncEngine)
+        assert_type(await engine.run("r", resolve, "incident"), str)
+        assert_type(await engine.recover("r"), Recovered[Any])
+        assert_type(await engine.list(), list[RunInfo])
+        engine.run("r", resolve, "incident")  # expect-error: never awaited
+        await engine.run("r", resolve)  # expect-error: the input is missing
+        await engine.run("r", resolve, 7)  # expect-error: wrong input
+        wrong: str = engine.run("r", resolve, "incident")  # expect-error: a coroutine
+        print(wrong)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import assert_type
+from typing import Any, assert_type
 
 from recovery import (
     Absent,
@@ -12,14 +12,18 @@ from recovery import (
     Bound,
     Call,
     Effect,
+    Engine,
     Environment,
     Found,
     InFlight,
+    Recovered,
     Refused,
     Rejected,
     Rejection,
     ReplyWas,
     Run,
+    RunInfo,
+    Status,
     Workflow,
     contracts,
     effect,
@@ -104,6 +108,25 @@ def other(run: Run) -> None:
 
 resolve.bind("incident", limit=3)
 assert_type(resolve.decode_result({}), Reservation)
+
+
+def runs(database: str) -> None:
+    with Engine(database, workflows=[resolve, other]) as engine:
+        assert_type(engine, Engine)
+        assert_type(engine.run("r", resolve, "incident"), Reservation)
+        assert_type(engine.run("r", resolve, "incident", limit=3), Reservation)
+        engine.run("r", other)
+        assert_type(engine.recover("r"), Recovered[Any])
+        assert_type(engine.get("r").status, Status)
+        assert_type(engine.list(), list[RunInfo])
+        engine.run("r", resolve)  # expect-error: the input is missing
+        engine.run("r", resolve, 7)  # expect-error: wrong input
+        engine.run("r", resolve, "incident", colour="red")  # expect-error: no such input
+        engine.run("r", choose, 2)  # expect-error: not a workflow
+        wrong: str = engine.run("r", resolve, "incident")  # expect-error: a Reservation
+        print(wrong)
+
+
 wanted: Workflow[[], None] = other
 
 
