@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -67,12 +68,17 @@ def test_drift_would_be_seen(empty_store_url: str, engine: sa.Engine, change: st
     assert differences(engine) != []
 
 
+def _parts(statement: str) -> list[str]:
+    text = " ".join(statement.split()).replace('"', "").removesuffix(" )")
+    return re.split(r"(?: \( |, )(?=\w+ [A-Z]|CONSTRAINT )", text)
+
+
 def described(engine: sa.Engine) -> set[tuple[str, ...]]:
     """What autogenerate does not compare, too: checks, predicates of indexes, collations, identities."""
     with engine.connect() as connection:
         if engine.dialect.name == "sqlite":
             rows = connection.exec_driver_sql(f"SELECT name, sql FROM sqlite_master WHERE tbl_name <> '{VERSION_TABLE}'")
-            return {(row.name, *sorted(" ".join((row.sql or "").split()).replace('"', "").split(", "))) for row in rows}
+            return {(row.name, *sorted(_parts(row.sql or ""))) for row in rows}  # constraints may stand in any order
         constraints = connection.exec_driver_sql(
             "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint "
             f"WHERE connamespace = 'public'::regnamespace AND conrelid::regclass::text <> '{VERSION_TABLE}'"
