@@ -26,7 +26,8 @@ def migrate_on(connection: sa.Connection) -> None:
         target_metadata=metadata,
         version_table=VERSION_TABLE,
         include_object=ours,
-        compare_server_default=True,
+        # SQLite has no identities; alembic would take their absence for a changed default.
+        compare_server_default=connection.dialect.name == "postgresql",
         render_as_batch=connection.dialect.name == "sqlite",
     )
     with context.begin_transaction():

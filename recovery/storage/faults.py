@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from recovery.core.errors import InvariantViolated, SchemaMismatch, StoreUnavailable, StoreUrlError
@@ -47,6 +47,8 @@ _SERVER_PASSING: Final = (
     "terminating",
 )
 
+_POSTGRES_OUR_FAULT: Final = ("22", "42")  # a value or a statement that the server cannot understand
+
 MIGRATE: Final = "Run `recover migrate` on it."
 
 
@@ -70,10 +72,10 @@ def transient(error: Exception) -> bool:
 def translated(error: Exception, url: str) -> Exception:
     """What to raise instead of a driver's error, `from` it. `url` is the one for people."""
     if not isinstance(error, DBAPIError):
-        return StoreUnavailable(url=url, problem=_first_line(error))
+        return StoreUnavailable(url=url, problem=first_line(error))
     cause = error.orig
     if isinstance(error, IntegrityError):
-        return InvariantViolated(f"The database {url} refused a row that this code believes legal: {_first_line(cause)}.")
+        return _not_understood(cause, url)
     if isinstance(cause, sqlite3.Error):
         problem = _SQLITE_UNUSABLE.get(_sqlite_code(cause))
         if problem is not None:
@@ -82,19 +84,23 @@ def translated(error: Exception, url: str) -> Exception:
             )
         if "no such table" in str(cause) or "no such column" in str(cause):
             return SchemaMismatch(url=url, problem="is not migrated", advice=MIGRATE)
-        return StoreUnavailable(url=url, problem=_first_line(cause))
+        if _sqlite_code(cause) == sqlite3.SQLITE_ERROR:
+            return _not_understood(cause, url)
+        return StoreUnavailable(url=url, problem=first_line(cause))
     state = _sqlstate(cause)
     if state in _POSTGRES_UNMIGRATED:
         return SchemaMismatch(url=url, problem="is not migrated", advice=MIGRATE)
     if state in _POSTGRES_UNUSABLE:
         return StoreUrlError(url=url, problem=_POSTGRES_UNUSABLE[state], advice="Check the URL and what its user may do.")
+    if state.startswith(_POSTGRES_OUR_FAULT):
+        return _not_understood(cause, url)
     if not state and (_refused_by_server(cause) or type(cause).__name__ == "ProgrammingError"):
-        return StoreUrlError(url=url, problem=_first_line(cause), advice="Check the URL.")
-    return StoreUnavailable(url=url, problem=_first_line(cause))
+        return StoreUrlError(url=url, problem=first_line(cause), advice="Check the URL.")
+    return StoreUnavailable(url=url, problem=first_line(cause))
 
 
-def is_driver_error(error: Exception) -> bool:
-    return isinstance(error, SQLAlchemyError)
+def _not_understood(cause: BaseException | None, url: str) -> InvariantViolated:
+    return InvariantViolated(f"The database {url} refused what this code believes legal: {first_line(cause)}. Nothing was written.")
 
 
 def _sqlite_code(error: sqlite3.Error) -> int:
@@ -110,7 +116,7 @@ def _refused_by_server(cause: BaseException | None) -> bool:
     return "FATAL:" in text and not any(words in text for words in _SERVER_PASSING)
 
 
-def _first_line(error: BaseException | None) -> str:
+def first_line(error: BaseException | None) -> str:
     """One line for a sentence: drivers add hints and statements below it."""
     line = str(error).strip().partition("\n")[0]
     return (line.partition("failed: FATAL:")[2] or line).strip().rstrip(".") or type(error).__name__

@@ -22,7 +22,7 @@ from sqlalchemy.pool import NullPool
 
 import recovery
 from recovery.core.errors import SchemaMismatch, StoreUnavailable
-from recovery.storage.faults import translated
+from recovery.storage.faults import first_line, translated
 from recovery.storage.urls import parsed, refused, shown, sqlite_path
 from recovery.storage.version import schema_version
 
@@ -44,7 +44,7 @@ def migrate(url: str) -> tuple[str | None, str]:
     try:
         return _migrate_server(made, shown(url))
     except SQLAlchemyError as error:
-        raise translated(error, shown(url)) from error
+        raise _blamed(error, shown(url)) from error
 
 
 def migrate_file(path: Path, shown_url: str) -> tuple[str | None, str]:
@@ -55,7 +55,7 @@ def migrate_file(path: Path, shown_url: str) -> tuple[str | None, str]:
         with FileLock(f"{path}.lock", timeout=LOCK_SECONDS_MAX):
             return _upgrade_file(path, shown_url) if path.exists() else _create_file(path, shown_url)
     except SQLAlchemyError as error:
-        raise translated(error, shown_url) from error
+        raise _blamed(error, shown_url) from error
     except Timeout as error:
         raise StoreUnavailable(url=shown_url, problem=f"another process holds {path}.lock") from error
     except OSError as error:
@@ -86,6 +86,15 @@ def upgrade(connection: sa.Connection, shown_url: str, to: str = "head") -> tupl
             url=shown_url, problem=f"cannot be migrated ({error})", advice="Restore a backup, or use a new database."
         ) from error
     return before, schema_version(connection, shown_url) or ""
+
+
+def _blamed(error: SQLAlchemyError, shown_url: str) -> Exception:
+    problem = first_line(getattr(error, "orig", error))
+    if "already exists" in problem:
+        return refused(
+            shown_url, f"another program's tables have names that ours need ({problem})", "Use a database or a schema of its own."
+        )
+    return translated(error, shown_url)
 
 
 def _migrate_server(url: sa.URL, shown_url: str) -> tuple[str | None, str]:

@@ -16,13 +16,13 @@ from recovery.storage.faults import transient, translated
 
 T = TypeVar("T")
 
-ATTEMPTS_MAX: Final = 6
+ATTEMPTS_MAX: Final = 7  # the first one included
 DELAY_SECONDS_MAX: Final = 15.0
 """No attempt starts later than this after the first one; the drivers' own timeouts bound each attempt."""
 
 _retrying: Final = Retrying(
     retry=retry_if_exception(lambda error: isinstance(error, Exception) and transient(error)),
-    stop=stop_after_attempt(ATTEMPTS_MAX) | stop_after_delay(DELAY_SECONDS_MAX),
+    stop=stop_after_attempt(ATTEMPTS_MAX - 1) | stop_after_delay(DELAY_SECONDS_MAX),
     wait=wait_random_exponential(multiplier=0.05, max=2),
     reraise=True,
 )

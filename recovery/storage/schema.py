@@ -26,7 +26,7 @@ SETTLED: Final = tuple(sorted(status.value for status in Status if status.settle
 OPEN_PREDICATE: Final = f"status NOT IN ({', '.join(repr(status) for status in SETTLED)})"
 """Literal, in the partial index and in every query that should use it: a bound parameter would hide it from the planner."""
 
-_STATUS_PREDICATE: Final = f"status IN ({', '.join(repr(status) for status in sorted(Status))})"
+_STATUS_PREDICATE: Final = f"status IN ({', '.join(repr(status.value) for status in sorted(Status))})"
 
 _Number = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # only INTEGER PRIMARY KEY is SQLite's own row number
 

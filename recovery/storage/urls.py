@@ -16,12 +16,12 @@ from recovery.core.errors import StoreUrlError
 
 _ADVICE: Final = "Use memory://, sqlite:///file.db or postgresql://user@host/database."
 _POSTGRES: Final = {"postgres", "postgresql", "postgresql+psycopg"}
-_SECRETS: Final = re.compile(r"(?<=://)[^@/]*:[^@]*(?=@)|(?<=password=)[^&]*", re.IGNORECASE)
+_SECRETS: Final = re.compile(r"(://[^:@/]*:).*(?=@)|(password=)[^&]*", re.IGNORECASE)
 
 
 def shown(url: str) -> str:
     """The URL for people. Works on text that is no URL, too: a typing error must not leak what it was made in."""
-    return _SECRETS.sub("***", url)
+    return _SECRETS.sub(lambda found: f"{found[1] or found[2]}***", url)
 
 
 def refused(url: str, problem: str, advice: str = _ADVICE) -> StoreUrlError:
@@ -39,10 +39,10 @@ def parsed(url: str) -> URL:
         raise refused(url, "it is not a URL") from error
     if scheme in _POSTGRES:
         return made.set(drivername="postgresql+psycopg")
-    if not made.database or made.database == ":memory:":
-        raise refused(url, "it names no file", "Use sqlite:///file.db, or memory:// for a journal that dies with its process.")
     if made.host or made.query:
         raise refused(url, "an SQLite URL has three slashes, a path, and nothing else", "Use sqlite:///file.db.")
+    if not made.database or made.database == ":memory:":
+        raise refused(url, "it names no file", "Use sqlite:///file.db, or memory:// for a journal that dies with its process.")
     return made.set(drivername="sqlite+pysqlite")
 
 
