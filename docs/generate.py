@@ -16,7 +16,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from recovery import crashpoints
+import typer.main
+
+from recovery import cli, crashpoints
 from recovery.core import contracts, entries, errors, facts
 from recovery.core.errors import ExitCode
 from recovery.core.rows import Action
@@ -174,6 +176,40 @@ def contracts_page() -> str:
     return "\n".join(lines)
 
 
+def cli_page() -> str:
+    tree: Any = typer.main.get_command(cli.app)
+    lines = [
+        "# Command line",
+        "",
+        "`recover` is also `python -m recovery`. The database of every command is `--db`, else `RECOVERY_DB`, else the app's, else",
+        '`sqlite:///recovery.db`. The app is `--app`, else `RECOVERY_APP`, else `[tool.recovery] app = "module:engine"` in the `pyproject.toml` of',
+        "the current directory; modules in the current directory can be imported. Without an app, `show`, `runs`, the outcomes of settled runs",
+        "and a plan from the journal alone still work.",
+        "",
+        "The answer is on stdout, everything else on stderr. On a terminal it has colours (`NO_COLOR` turns them off), in a pipe it is plain",
+        'text. With `--json` stdout holds one JSON document with a `schema_version`; a command that fails prints `{"error": ...}` in it.',
+        "How a command ends: [exit codes](exit-codes.md), and 130 after an interrupt (nothing is lost). `RECOVERY_TRACEBACK=1` is `--debug`.",
+        "",
+        *_command("recover", tree),
+    ]
+    for name, command in tree.commands.items():
+        lines += _command(f"recover {name}", command)
+    return "\n".join(lines)
+
+
+def _command(name: str, command: Any) -> list[str]:
+    """A command's help as a section. `Any`: typer brings its own copy of click, whose types are private."""
+    arguments = [item for item in command.params if item.param_type_name == "argument"]
+    rows = [(f"`{item.metavar}`", item.help or "") for item in arguments]
+    for item in command.params:
+        if item.param_type_name == "option":
+            taken = "" if item.is_flag else f" {item.metavar}"
+            default = f" Default: {item.default}." if item.default and not item.is_flag else ""
+            rows.append((f"`{', '.join(item.opts)}{taken}`", f"{item.help}{default}"))
+    usage = " ".join([name, *(item.metavar for item in arguments), "[OPTIONS]"])
+    return [f"## {name}", "", f"`{usage}`", "", inspect.cleandoc(command.help), "", *_table(("option", "meaning"), rows), ""]
+
+
 def verdicts_page() -> str:
     lines = [
         "# Verdicts",
@@ -208,6 +244,7 @@ def verdicts_page() -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    "reference/cli.md": cli_page,
     "reference/contracts.md": contracts_page,
     "reference/crash-points.md": crash_points_page,
     "reference/errors.md": errors_page,

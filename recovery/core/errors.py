@@ -2,7 +2,7 @@
 
     RecoveryError
       UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, ConcurrentStep,
-                        WorkflowUnknown, AppNotFound, StoreUrlError
+                        WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError
       JournalError      IllegalHistory, AppendConflict, SchemaMismatch, JournalCorrupt, StoreUnavailable
       OwnershipError    LeaseUnavailable, FencedOut
       EffectError       EffectRejected, EffectInDoubt, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved
@@ -117,6 +117,12 @@ class WorkflowUnknown(UsageError):
 
 class AppNotFound(UsageError):
     template = "{problem}. Nothing was changed. {advice}"
+
+
+class ExtraMissing(UsageError):
+    template = (
+        "{what} needs {missing}, which is not installed here. Nothing happened. Install it with: pip install 'recovery[{extra}]'"
+    )
 
 
 class StoreUrlError(UsageError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 from recovery.clocks import DatabaseClock, SystemClock
 from recovery.core.entries import Status
@@ -47,6 +47,7 @@ class Wiring:
         wait_for_owner: timedelta = timedelta(0),
         clock: Clock | None = None,
     ) -> None:
+        self.database = database if isinstance(database, str) else None
         self.journal: Journal = open_journal(database) if isinstance(database, str) else database
         self._registry = Registry()
         self.budget = budget or Budget()
@@ -67,6 +68,17 @@ class Wiring:
                 problem="it is an `async def`, and Engine runs `def`" if workflow.is_async else "it is a `def`, and AsyncEngine runs `async def`",
                 advice="Use AsyncEngine for `async def` workflows and Engine for `def` workflows.",
             )  # fmt: skip
+
+    def on(self, database: str | Journal) -> Self:
+        """An engine like this one, its workflows included, on another database."""
+        return type(self)(
+            database,
+            workflows=self.workflows.values(),
+            budget=self.budget,
+            lease=self.lease,
+            wait_for_owner=self.wait_for_owner,
+            clock=None if isinstance(self._clock, DatabaseClock) else self._clock,  # another database has another clock
+        )
 
     @property
     def clock(self) -> Clock:

@@ -1,0 +1,9 @@
+"""The command line: `recover`, also `python -m recovery`.
+
+Owns arguments, the choice of database and app, exit codes and which stream says what. Invariant: stdout holds the answer and nothing
+else (with --json one document), stderr everything that is said on the way.
+"""
+
+from recovery.cli.commands import app, main
+
+__all__ = ["app", "main"]

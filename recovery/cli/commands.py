@@ -1,0 +1,226 @@
+"""The commands and their options, as typer knows them.
+
+Owns names, help and the checking of arguments; what a command does is in the module of its name, imported when it is called, so that
+`--help` stays cheap. Invariant: every command takes the same --db, --app and --json, before or after its name.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recovery.cli.ending import carried_out
+from recovery.cli.output import Output
+from recovery.core.entries import Status
+from recovery.core.errors import ExitCode
+
+if TYPE_CHECKING:
+    from recovery.cli.target import Target
+
+app = typer.Typer(
+    name="recover",
+    help="After a crash, return the original outcome without repeating the effect, or say in doubt.\n\n"
+    "Without a command it recovers the run --run-id. That is safe to repeat: a settled run prints its original outcome and nothing changes.",
+    epilog="Exit codes: 0 settled, 1 settled with its own failure, 2 usage, 3 in doubt, 4 look again later, 5 diverged, 6 corrupt, "
+    "7 owned by another worker, 8 waiting for a signal, 70 a bug.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Db = Annotated[
+    str | None,
+    typer.Option("--db", metavar="URL", help="The journal's database. Default: RECOVERY_DB, the app's, sqlite:///recovery.db."),
+]
+App = Annotated[
+    str | None,
+    typer.Option("--app", metavar="MODULE:ENGINE", help="The app. Default: RECOVERY_APP, [tool.recovery] in pyproject.toml."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Print tracebacks of errors.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What every command takes."""
+
+    db: str | None = None
+    app: str | None = None
+    as_json: bool = False
+    debug: bool = False
+
+    def over(self, outer: object) -> Common:
+        """These options where they were given, else those before the command's name."""
+        if not isinstance(outer, Common):
+            return self
+        return replace(
+            outer,
+            db=self.db or outer.db,
+            app=self.app or outer.app,
+            as_json=self.as_json or outer.as_json,
+            debug=self.debug or outer.debug,
+        )
+
+    def target(self) -> Target:
+        from recovery.cli.target import target
+
+        return target(db=self.db, app=self.app)
+
+
+def _carry_out(context: typer.Context, common: Common, work: Callable[[Output, Common], ExitCode]) -> None:
+    chosen = common.over(context.obj)
+    output = Output(as_json=chosen.as_json)
+    output.debug = output.debug or chosen.debug
+    raise typer.Exit(carried_out(lambda out: work(out, chosen), output))
+
+
+@app.callback(invoke_without_command=True)
+def recover(
+    context: typer.Context,
+    run_id: Annotated[str | None, typer.Option("--run-id", metavar="ID", help="The run to recover.")] = None,
+    app: App = None,
+    db: Db = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Say what would be done; send and append nothing.")] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Do not wait for the run's owner (exit 7) or for a named time (exit 4).")
+    ] = False,
+    max_wait: Annotated[
+        float | None,
+        typer.Option("--max-wait", metavar="SECONDS", min=0, help="How long to wait for either. Default: 60, or as the app says."),
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Recover a run, or hand on to a command."""
+    common = Common(db, app, as_json, debug)
+    if version:
+        import recovery
+
+        typer.echo(f"recover {recovery.__version__}")
+        raise typer.Exit(0)
+    if context.invoked_subcommand is not None:
+        if run_id is not None or plan or no_wait or max_wait is not None:
+            raise typer.BadParameter(
+                "--run-id, --plan, --no-wait and --max-wait belong to `recover --run-id ID` without a command."
+            )
+        context.obj = common
+        return
+    if run_id is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(int(ExitCode.USAGE))
+    chosen = run_id
+    wait = timedelta(0) if no_wait else None if max_wait is None else timedelta(seconds=max_wait)
+
+    def work(output: Output, common: Common) -> ExitCode:
+        if plan:
+            from recovery.cli.planning import plan as say
+
+            return say(output, common.target(), chosen)
+        from recovery.cli.recovering import Patience, recover
+
+        return recover(output, common.target(), chosen, Patience(wait))
+
+    _carry_out(context, common, work)
+
+
+@app.command()
+def runs(
+    context: typer.Context,
+    status: Annotated[Status | None, typer.Option("--status", metavar="STATUS", help=f"Only these: {', '.join(Status)}.")] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = 100,
+    app: App = None,
+    db: Db = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List runs, by id."""
+
+    def work(output: Output, common: Common) -> ExitCode:
+        from recovery.cli import reading
+
+        return reading.runs(output, common.target(), status=status, limit=limit)
+
+    _carry_out(context, Common(db, app, as_json, debug), work)
+
+
+@app.command()
+def show(
+    context: typer.Context,
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="The run.")],
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=0, help="At most the last N lines; 0: all.")] = 200,
+    app: App = None,
+    db: Db = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show a run as a timeline: decided, intended, attempted, observed, adopted."""
+
+    def work(output: Output, common: Common) -> ExitCode:
+        from recovery.cli import reading
+
+        return reading.show(output, common.target(), run_id, limit=limit)
+
+    _carry_out(context, Common(db, app, as_json, debug), work)
+
+
+@app.command()
+def migrate(context: typer.Context, app: App = None, db: Db = None, as_json: Json = False, debug: Debug = False) -> None:
+    """Bring the database to the schema of this version."""
+
+    def work(output: Output, common: Common) -> ExitCode:
+        from recovery.cli.migrating import migrate
+
+        return migrate(output, db=common.db, app=common.app)
+
+    _carry_out(context, Common(db, app, as_json, debug), work)
+
+
+@app.command()
+def replay(
+    context: typer.Context,
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Scenario files, or directories of them.")],
+    store: Annotated[
+        list[str] | None, typer.Option("--store", metavar="STORE", help="memory, sqlite or a PostgreSQL URL; may be repeated.")
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run scenarios and say which of them hold."""
+
+    def work(output: Output, common: Common) -> ExitCode:  # noqa: ARG001  # scenarios bring their own databases
+        from recovery.cli.replaying import replay
+
+        return replay(output, paths, stores=store or ["memory", "sqlite"])
+
+    _carry_out(context, Common(None, None, as_json, debug), work)
+
+
+@app.command()
+def demo(
+    context: typer.Context,
+    keep: Annotated[Path | None, typer.Option("--keep", metavar="DIR", help="Keep the demo's databases there.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Crash a worker for real between the effect and its answer, then recover its run."""
+
+    def work(output: Output, common: Common) -> ExitCode:  # noqa: ARG001  # the demo brings its own database
+        from recovery.cli.demonstrating import demo
+
+        return demo(output, keep=keep)
+
+    _carry_out(context, Common(None, None, as_json, debug), work)
+
+
+def main() -> None:
+    """The console script."""
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a terminal that cannot show a letter still shows the rest
+    app(prog_name="recover")

@@ -1,0 +1,122 @@
+"""Documents: what `--json` prints, as plain data.
+
+Owns the shape of the documents; `output.SCHEMA_VERSION` counts it. Invariant: values are whole, times are ISO 8601 in UTC, and nothing
+is left out because it looks unimportant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from recovery import codec
+from recovery.core.entries import Settled, decode, encode
+from recovery.core.errors import RecoveryError
+from recovery.core.history import EffectStep
+from recovery.core.instants import iso
+from recovery.definitions.recovered import Recovered, RunInfo, StepVerdict
+from recovery.storage.reading import Loaded
+
+Document = dict[str, Any]
+
+
+def run(info: RunInfo) -> Document:
+    return {
+        "run_id": info.run_id,
+        "workflow": info.workflow,
+        "status": info.status.value,
+        "reason": info.reason,
+        "owner": info.owner,
+        "orphaned": info.orphaned,
+        "epoch": info.epoch,
+        "entries": info.entries,
+        "created_at": _time(info.created_at),
+        "updated_at": _time(info.updated_at),
+        "next_look": _time(info.next_look),
+    }
+
+
+def run_and(info: RunInfo, **more: Any) -> Document:
+    return {"run": run(info), **more}
+
+
+def runs(infos: Sequence[RunInfo], *, more: bool) -> Document:
+    return {"runs": [run(info) for info in infos], "more": more}
+
+
+def history(info: RunInfo, loaded: Loaded) -> Document:
+    """The whole journal of a run, entry by entry, with its digests."""
+    return {
+        "run": run(info),
+        "head_digest": loaded.run.head_digest,
+        "entries": [
+            {
+                "seq": row.seq,
+                "kind": row.kind,
+                "step": row.step,
+                "epoch": str(row.epoch),
+                "digest": row.digest,
+                "body": encode(entry),
+            }
+            for row, entry in zip(loaded.rows, loaded.entries, strict=True)
+        ],
+        "late_evidence": [
+            {"kind": item.kind, "step": item.step, "epoch": str(item.epoch), "at": iso(item.at_us), "body": _body(item)}
+            for item in loaded.late
+        ],
+        "contracts": {digest: contract.to_json() for digest, contract in loaded.contracts.items()},
+    }
+
+
+def recovered(info: RunInfo, loaded: Loaded, what: Recovered[Any], *, appended: int) -> Document:
+    ended = loaded.history.ended
+    document = {
+        "run": run(info),
+        "exit_code": int(what.exit_code),
+        "outcome": None if ended is None else _settled(ended),
+        "appended": appended,
+        "head_digest": loaded.run.head_digest,
+        "verdicts": [_verdict(verdict) for verdict in what.verdicts],
+        "unsettled": [effect(step) for step in loaded.history.unsettled],
+    }
+    return document | ({"error": error(what.error)} if what.error is not None else {})
+
+
+def error(of: RecoveryError) -> Document:
+    return {"type": type(of).__name__, "message": str(of), "exit_code": int(of.exit_code), "fields": of.fields}
+
+
+def effect(step: EffectStep) -> Document:
+    """One effect whole: intent, attempts, answers, verdicts."""
+    return {
+        "intent": encode(step.intent),
+        "attempts": [encode(attempt) for attempt in step.attempts],
+        "observations": [encode(noted.observation) for noted in step.observations],
+        "verdicts": [encode(verdict) for verdict in step.verdicts],
+    }
+
+
+def _settled(ended: Settled) -> Document:
+    return {"kind": ended.outcome.value, "value": ended.value, "error": ended.error, "at": iso(ended.at_us)}
+
+
+def _verdict(verdict: StepVerdict) -> Document:
+    return {
+        "step": verdict.step,
+        "effect": verdict.effect,
+        "key": verdict.key,
+        "row": verdict.row,
+        "action": verdict.action,
+        "reason": verdict.reason,
+        "assumptions": list(verdict.assumptions),
+        "next_look": _time(verdict.next_look),
+    }
+
+
+def _body(item: Any) -> Document:
+    return encode(decode(item.kind, codec.loads(item.body)))
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,60 @@
+"""Output: one document for programs, or a report for people.
+
+Owns the choice between them and the streams. Invariant: with `as_json` exactly one JSON document reaches stdout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from recovery.console import words
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from recovery.console.paper import Paper
+
+SCHEMA_VERSION: Final = 1
+"""Raised whenever a program that reads the documents could misunderstand a newer one."""
+
+
+@dataclass(slots=True)
+class Output:
+    """Where a command answers. `debug`: tracebacks are wanted."""
+
+    as_json: bool = False
+    debug: bool = field(default_factory=lambda: os.environ.get("RECOVERY_TRACEBACK", "") not in {"", "0"})
+
+    def answer(self, document: Callable[[], Mapping[str, Any]], report: Callable[[Paper], RenderableType]) -> None:
+        """Print the document or the report; only the one that is printed is made."""
+        if self.as_json:
+            self._document(document())
+        else:
+            paper = self.paper()
+            paper.print(report(paper))
+
+    def paper(self) -> Paper:
+        from recovery.console.paper import Paper
+
+        return Paper(sys.stdout)
+
+    def say(self, sentence: str) -> None:
+        """Tell the person something that is not the answer."""
+        sys.stderr.write(f"{words.safe(sentence)}\n")
+        sys.stderr.flush()
+
+    def failed(self, kind: str, sentence: str, code: int, fields: Mapping[str, Any]) -> None:
+        """The command could not answer."""
+        self.say(sentence)
+        if self.as_json:
+            self._document({"error": {"type": kind, "message": sentence, "exit_code": code, "fields": dict(fields)}})
+
+    def _document(self, body: Mapping[str, Any]) -> None:
+        text = json.dumps({"schema_version": SCHEMA_VERSION, **body}, ensure_ascii=False, indent=2, default=str)
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()

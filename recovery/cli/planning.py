@@ -1,0 +1,80 @@
+"""`recover --run-id ID --plan`: what would be done. Claims, appends and sends nothing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from recovery.cli import documents
+from recovery.cli.output import Output
+from recovery.cli.target import Target
+from recovery.core.entries import Status
+from recovery.core.errors import ExitCode
+from recovery.core.ids import check_run_id
+from recovery.core.instants import iso
+from recovery.core.rows import Action
+from recovery.engine.plan import Plan, by_replay, from_journal
+from recovery.engine.wiring import Wiring
+from recovery.ports import RunRow
+from recovery.storage.reading import read
+
+
+def plan(output: Output, target: Target, run_id: str) -> ExitCode:
+    """Say what a recovery would do next. The exit code says where the run stands: settled, in doubt, diverged or unresolved."""
+    check_run_id(run_id)
+    engine = target.looking()
+    try:
+        loaded = read(engine.journal, run_id)
+        info, owner = engine.info(loaded.run), _owner(engine, loaded.run)
+        if loaded.history.ended is not None:
+            made = Plan(
+                run_id=run_id, head=loaded.run.head, head_digest=loaded.run.head_digest, at_us=engine.clock.wall_us(), steps=(),
+                then=f"the run is {info.status.value}; its outcome would be printed again", from_journal_alone=target.app is None,
+            )  # fmt: skip
+        elif target.app is None or loaded.run.workflow not in engine.workflows:
+            made = from_journal(loaded, now_us=engine.clock.wall_us(), budget=engine.budget)
+        else:
+            made = by_replay(engine, loaded)
+    finally:
+        engine.flush()
+    from recovery.console.plan import plan as report
+
+    output.answer(lambda: documents.run_and(info, plan=_document(made), owner=owner), lambda paper: report(paper, made, owner))
+    return _code(made, loaded.run.status)
+
+
+def _code(made: Plan, status: Status) -> ExitCode:
+    if status.settled:
+        return ExitCode.SETTLED if status is Status.COMPLETED else ExitCode.FAILED
+    if made.diverged:
+        return ExitCode.DIVERGED
+    parked = status is Status.HELD or any(step.action == Action.PARK.value for step in made.steps)
+    return ExitCode.IN_DOUBT if parked else ExitCode.UNRESOLVED
+
+
+def _owner(engine: Wiring, run: RunRow) -> str:
+    if run.owner is None or run.status.settled:
+        return ""
+    if engine.proven_dead(run.owner):
+        return f"{run.owner} has the run at epoch {run.epoch} and is proven dead: it would be taken over at once"
+    return (
+        f"{run.owner} has the run at epoch {run.epoch} and is not proven dead: a recovery would wait for it or for its lease to end"
+    )
+
+
+def _document(made: Plan) -> dict[str, Any]:
+    steps = [asdict(step) | {"next_look_us": None, "next_look": _time(step.next_look_us)} for step in made.steps]
+    for step in steps:
+        del step["next_look_us"]
+    return {
+        "steps": steps,
+        "then": made.then,
+        "from_journal_alone": made.from_journal_alone,
+        "at": iso(made.at_us),
+        "head": made.head,
+        "head_digest": made.head_digest,
+    }
+
+
+def _time(at_us: int | None) -> str | None:
+    return None if at_us is None else iso(at_us)

@@ -1,0 +1,98 @@
+"""`recover --run-id`: one run, as far as it can be brought.
+
+Owns the order of that command: find, recover, read again, report. Invariant: what it reports was read from the journal after the
+recovery, so it is what everybody else will see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from recovery.cli import documents
+from recovery.cli.output import Output
+from recovery.cli.target import Target
+from recovery.core.errors import AppNotFound, ExitCode, WorkflowUnknown
+from recovery.core.ids import check_run_id
+from recovery.core.operations import Sleep
+from recovery.definitions.recovered import Recovered
+from recovery.engine import AsyncEngine
+from recovery.storage.reading import read
+
+if TYPE_CHECKING:
+    from recovery.cli.target import AnyEngine
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long the command may wait: for a run's owner, and for named times. None: as the app's engine says."""
+
+    max_wait: timedelta | None = None
+
+    def of(self, engine: AnyEngine) -> timedelta | None:
+        return engine.budget.max_wait if self.max_wait is None else self.max_wait
+
+
+def recover(output: Output, target: Target, run_id: str, patience: Patience) -> ExitCode:
+    """Recover and report. Raises what the engine raises: RunNotFound, LeaseUnavailable, JournalCorrupt, ..."""
+    check_run_id(run_id)
+    engine = target.engine()
+    try:
+        before = engine.journal.find(run_id)
+        with progress(output) as tell:
+            what = _recovered(target, engine, run_id, patience.of(engine), tell)
+        loaded = read(engine.journal, run_id)
+        info, appended = engine.info(loaded.run), loaded.run.head - (before.head if before else 0)
+    finally:
+        engine.flush()
+    from recovery.console import report
+
+    output.answer(
+        lambda: documents.recovered(info, loaded, what, appended=appended),
+        lambda paper: report.recovered(paper, loaded, what, appended=appended),
+    )
+    return what.exit_code
+
+
+def _recovered(target: Target, engine: AnyEngine, run_id: str, wait: timedelta | None, tell: Any) -> Recovered[Any]:
+    budget = replace(engine.budget, max_wait=wait)
+    owner_wait = timedelta.max if wait is None else wait
+    try:
+        if isinstance(engine, AsyncEngine):
+            return asyncio.run(engine.recover(run_id, wait_for_owner=owner_wait, budget=budget, progress=tell))
+        return engine.recover(run_id, wait_for_owner=owner_wait, budget=budget, progress=tell)
+    except WorkflowUnknown as error:
+        if target.app is not None:
+            raise
+        raise AppNotFound(
+            problem=f"Run {run_id!r} is not settled, and recovering it needs the app that has its workflow {error.workflow!r}",
+            advice="Name it with --app module:engine, RECOVERY_APP or [tool.recovery] in pyproject.toml; "
+            "`recover show` and --plan work without one.",
+        ) from error
+
+
+@contextmanager
+def progress(output: Output) -> Iterator[Any]:
+    """Tells on stderr what is waited for: one moving line on a terminal, one line for each new reason in a pipe."""
+    if not sys.stderr.isatty():
+        told: set[str] = set()
+
+        def say(sleep: Sleep, seconds: float) -> None:  # noqa: ARG001  # a line that is printed once says no time
+            if sleep.why not in told:
+                told.add(sleep.why)
+                output.say(f"{sleep.why} ...")
+
+        yield say
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("recovering", total=None)
+        yield lambda sleep, seconds: bar.update(task, description=sleep.why)  # noqa: ARG005  # the elapsed time is shown

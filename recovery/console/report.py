@@ -1,0 +1,80 @@
+"""The report of a recovery: where the run stands now, and what this call did.
+
+Owns its wording. Takes the run as it was read and what the engine concluded. Invariant: it says whether anything was changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from recovery.console import doubt, words
+from recovery.console.paper import Paper, facts
+from recovery.console.runs import STYLES
+from recovery.core.entries import OutcomeKind, Status
+from recovery.definitions.recovered import Recovered, StepVerdict
+from recovery.storage.reading import Loaded
+
+_SENT = {"send": "sent", "resend": "re-sent under the same key", "ask": "asked", "close": "closed"}
+_CAME_TO = {"adopt": "adopted its outcome", "reject": "adopted its rejection", "not_executed": "proved it not executed",
+            "park": "left it in doubt", "wait": "will look again", "keep": "kept its outcome", "diverge": "stopped"}  # fmt: skip
+
+
+def recovered(paper: Paper, loaded: Loaded, what: Recovered[object], *, appended: int) -> RenderableType:
+    """`appended`: how many entries this call added to the journal."""
+    run = loaded.run
+    rows: list[tuple[str, RenderableType]] = [("workflow", words.bounded(run.workflow))]
+    rows += _outcome(loaded)
+    if what.error is not None and loaded.history.ended is None:
+        rows.append(("because", Text(words.safe(str(what.error)))))
+    rows.append(("this call", _done(what, appended)))
+    rows.append(("journal", words.counted(run.head, "entry", "entries")))
+    title = f"run {words.bounded(run.run_id)}: {what.status.value.replace('_', ' ')}"
+    style = STYLES[what.status].removeprefix("bold ")
+    parts: list[RenderableType] = [paper.panel(title, facts(rows), style)]
+    if not what.status.settled:
+        for step in loaded.history.unsettled:
+            verdict = step.verdicts[-1] if step.verdicts else None
+            parts.append(paper.panel("not settled", doubt.effect(step, loaded.contracts.get(step.intent.contract), verdict), style))
+    return Group(*parts)
+
+
+def _outcome(loaded: Loaded) -> list[tuple[str, RenderableType]]:
+    ended = loaded.history.ended
+    if ended is None:
+        return []
+    if ended.outcome is OutcomeKind.APPLIED:
+        outcome = Text(words.value(ended.value, 2000), style="bold green")
+    else:
+        message = ended.value.get("message", "") if isinstance(ended.value, dict) else ""
+        outcome = Text(f"{words.bounded(ended.error)}: {words.bounded(str(message), 2000)}", style="bold red")
+    return [("outcome", outcome), ("settled", words.instant(ended.at_us))]
+
+
+def _done(what: Recovered[object], appended: int) -> RenderableType:
+    """What this call sent and concluded, step by step; or that it changed nothing."""
+    lines = [Text(line) for line in _by_step(what.verdicts)]
+    if not appended:
+        lines.append(Text("appended nothing" if lines else _unchanged(what.status), style="bold"))
+    elif not lines:
+        lines.append(Text("continued the workflow"))
+    return Text("\n").join(lines)
+
+
+def _unchanged(status: Status) -> str:
+    return "changed nothing: this is the original outcome" if status.settled else "changed nothing"
+
+
+def _by_step(verdicts: Sequence[StepVerdict]) -> list[str]:
+    grouped: dict[str, list[StepVerdict]] = {}
+    for verdict in verdicts:
+        grouped.setdefault(verdict.step, []).append(verdict)
+    told = []
+    for step, of in grouped.items():
+        if [verdict.action for verdict in of] == ["keep"]:
+            continue
+        acts = [f"{(_SENT | _CAME_TO)[verdict.action]} ({verdict.reason})" for verdict in of]
+        told.append(f"{words.bounded(step)}: {', '.join(acts)}")
+    return told

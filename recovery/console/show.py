@@ -1,0 +1,36 @@
+"""One run for people: a head that says where it stands, and its timeline."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from recovery import codec
+from recovery.console import words
+from recovery.console.paper import Paper, facts
+from recovery.console.runs import STYLES, status
+from recovery.console.timeline import lines, timeline
+from recovery.core.entries import decode
+from recovery.definitions.recovered import RunInfo
+from recovery.storage.reading import Loaded
+
+
+def show(paper: Paper, info: RunInfo, loaded: Loaded, *, limit: int) -> RenderableType:
+    run = loaded.run
+    reason = Text(f" ({words.bounded(info.reason)})", style="dim") if info.reason else Text()
+    worker = "nobody" if info.owner is None else words.bounded(info.owner)
+    if info.orphaned:
+        worker += " (dead: the run is orphaned, recover it)" if info.owner else " (the run is orphaned, recover it)"
+    rows: list[tuple[str, RenderableType]] = [
+        ("workflow", words.bounded(info.workflow)),
+        ("status", status(info.status) + reason),
+        ("epoch", f"{info.epoch}, held by {worker}"),
+        ("journal", f"{info.entries:,} entries, verified, head {words.digest(run.head_digest)}"),
+    ]
+    if info.next_look is not None:
+        rows.append(("next look", info.next_look.strftime("%Y-%m-%d %H:%M:%S UTC")))
+    entries = [(row.seq, str(row.epoch), entry) for row, entry in zip(loaded.rows, loaded.entries, strict=True)]
+    late = [(str(item.epoch), decode(item.kind, codec.loads(item.body))) for item in loaded.late]
+    told = lines(entries, loaded.contracts, late)
+    head = paper.panel(f"run {words.bounded(info.run_id)}", facts(rows), STYLES[info.status].removeprefix("bold "))
+    return Group(head, timeline(told, limit=limit))

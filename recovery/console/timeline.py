@@ -1,0 +1,210 @@
+"""The timeline of a run: its entries as lines that can be read from top to bottom.
+
+Owns how each kind of entry is told. Knows nothing of where the entries came from. Invariant: one entry gives its lines, in its place, and
+an entry that holds two facts (an intent with its first attempt, a settlement with its observation) tells both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from recovery.console import words
+from recovery.core.contracts import Contract
+from recovery.core.entries import Answered, Attempt, Decision, Entry, Intent, Observation, Opened, OutcomeKind, Settled, Verdict
+from recovery.core.ids import ROOT
+
+_LINES_MAX: Final = 200
+
+_STYLES: Final = {
+    "opened": "bold", "claimed": "yellow", "decided": "magenta", "intended": "cyan", "attempt": "bold cyan", "observed": "blue",
+    "adopted": "bold green", "completed": "bold green", "rejected": "bold yellow", "not executed": "bold yellow", "verdict": "yellow",
+    "diverged": "bold red", "failed": "bold red", "late evidence": "bold yellow",
+}  # fmt: skip
+_HAPPENED: Final = {OutcomeKind.APPLIED, OutcomeKind.APPLIED_WITHOUT_VALUE, OutcomeKind.MIXED}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: what happened, when, to which step, with details below it. `seq` is None outside the chain."""
+
+    what: str
+    at_us: int
+    step: str
+    text: str
+    details: tuple[str, ...] = ()
+    seq: int | None = None
+    epoch: str = ""
+
+
+def lines(
+    entries: Iterable[tuple[int, str, Entry]], contracts: dict[str, Contract], late: Iterable[tuple[str, Entry]] = ()
+) -> list[Line]:
+    """The lines of (sequence number, epoch, entry), then of late evidence (epoch, entry), which stands outside the chain."""
+    told: list[Line] = []
+    before = ""
+    for seq, epoch, entry in entries:
+        for line in _told(entry, contracts):
+            if before and epoch != before:
+                told.append(Line("claimed", line.at_us, "", f"epoch {epoch} took the run over from epoch {before}", epoch=epoch))
+            before = epoch
+            told.append(replace(line, seq=seq, epoch=epoch))
+    for epoch, entry in late:
+        for line in _told(entry, contracts):
+            text = f"{line.what}: {line.text}"
+            told.append(replace(line, what="late evidence", text=text, epoch=epoch))
+    return told
+
+
+def timeline(told: list[Line], *, limit: int = _LINES_MAX) -> RenderableType:
+    """At most `limit` lines, the last ones (0: all of them)."""
+    shown = told[-limit:] if limit else told
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("#", justify="right", style="dim", no_wrap=True)
+    table.add_column("time (UTC)", no_wrap=True)
+    table.add_column("after", justify="right", style="dim", no_wrap=True)
+    table.add_column("epoch", style="dim", no_wrap=True)
+    table.add_column("what", no_wrap=True)
+    table.add_column("", overflow="fold")
+    date, before = "", None
+    for line in shown:
+        if words.date(line.at_us) != date:
+            date = words.date(line.at_us)
+            table.add_row("", Text(date, style="bold"))
+        after = words.since(None if before is None else line.at_us - before)
+        before = line.at_us
+        number = "" if line.seq is None else str(line.seq)
+        table.add_row(number, words.time(line.at_us), after, line.epoch, Text(line.what, style=_STYLES[line.what]), _body(line))
+    if len(shown) == len(told):
+        return table
+    return Group(Text(f"… {len(told) - len(shown):,} earlier lines; --limit 0 shows all", style="dim"), table)
+
+
+def _body(line: Line) -> Text:
+    text = Text()
+    if line.step:
+        text.append(words.bounded(line.step), style="bold").append("  ")
+    text.append(line.text)
+    for detail in line.details:
+        text.append(f"\n{detail}", style="dim")
+    return text
+
+
+# -- one entry ---------------------------------------------------------------------------------------------------------
+
+
+def _told(entry: Entry, contracts: dict[str, Contract]) -> Iterator[Line]:
+    match entry:
+        case Opened():
+            text = f"workflow {words.bounded(entry.workflow)}, version {words.bounded(entry.version)}"
+            yield Line("opened", entry.at_us, "", text, (f"input {words.value(entry.input)}",))
+        case Decision():
+            failed = f"failed with {words.bounded(entry.error)}: " if entry.error else ""
+            yield Line("decided", entry.at_us, entry.step, f"{failed}{words.value(entry.value)}")
+        case Intent():
+            yield _intent(entry, contracts.get(entry.contract))
+            if entry.attempt is not None:
+                yield _attempt(entry.attempt)
+        case Attempt():
+            yield _attempt(entry)
+        case Observation():
+            yield _observation(entry)
+        case Verdict():
+            yield _verdict(entry)
+        case Settled():
+            if entry.observation is not None:
+                yield _observation(entry.observation)
+            yield _settled(entry)
+
+
+def _intent(entry: Intent, contract: Contract | None) -> Line:
+    where = "/".join(words.bounded(part) for part in (entry.environment, entry.scope) if part)
+    return Line(
+        "intended",
+        entry.at_us,
+        entry.step,
+        f"{words.bounded(entry.effect)} in {where}",
+        (
+            f"key {words.bounded(entry.key)}, fingerprint {words.digest(entry.fingerprint)}, {promise(contract)}",
+            f"arguments {words.value(entry.arguments)}",
+        ),
+    )
+
+
+def promise(contract: Contract | None) -> str:
+    """A contract in a few words."""
+    if contract is None:
+        return "contract unknown"
+    window = f", window {words.duration(contract.window_us)}" if contract.window_us is not None else ""
+    return f"contract {contract.kind.value}{window}"
+
+
+def _attempt(entry: Attempt) -> Line:
+    given = words.duration(entry.send_until_us - entry.sent_at_us)
+    return Line("attempt", entry.sent_at_us, entry.step, f"{entry.number}: {entry.purpose}, gives up after {given}")
+
+
+def _observation(entry: Observation) -> Line:
+    source = entry.source.value
+    whose = f"{source} to attempt {entry.attempt}" if entry.attempt is not None else source
+    took = words.duration(entry.observed_at_us - entry.asked_at_us)
+    return Line("observed", entry.observed_at_us, entry.step, f"{whose} after {took}: {answer(entry.answer)}")
+
+
+def answer(said: Answered) -> str:
+    """An answer in a few words, with its value."""
+    parts = [said.kind.value.replace("_", " ")]
+    if said.error:
+        parts.append(words.bounded(said.error))
+    if said.value is not None:
+        parts.append(words.value(said.value))
+    if said.receipt:
+        parts.append(f"receipt {words.bounded(said.receipt)}")
+    if said.as_of_us is not None:
+        parts.append(f"as of {words.instant(said.as_of_us)}")
+    if said.detail:
+        parts.append(f"({words.bounded(said.detail)})")
+    return " ".join(parts)
+
+
+def _verdict(entry: Verdict) -> Line:
+    what = "diverged" if entry.action == "diverge" else "verdict"
+    row = "" if entry.row == entry.action else f" ({entry.row})"
+    details = [_resting(entry.assumptions)] if entry.assumptions else []
+    if entry.next_look_us is not None:
+        details.append(f"next look at {words.instant(entry.next_look_us)}")
+    return Line(what, entry.at_us, entry.step, f"{entry.action}: {words.bounded(entry.reason)}{row}", tuple(details))
+
+
+def _settled(entry: Settled) -> Line:
+    if entry.step == ROOT:
+        done = entry.outcome is OutcomeKind.APPLIED
+        text = words.value(entry.value) if done else f"{words.bounded(entry.error)}: {words.value(entry.value)}"
+        return Line("completed" if done else "failed", entry.at_us, "", text)
+    what = "adopted" if entry.outcome in _HAPPENED else entry.outcome.value.replace("_", " ")
+    marks = [name for name in ("reconstructed", "heuristic") if getattr(entry, name)]
+    parts = [entry.outcome.value.replace("_", " "), *marks]
+    if entry.error:
+        parts.append(words.bounded(entry.error))
+    if entry.value is not None:
+        parts.append(words.value(entry.value))
+    return Line(
+        what,
+        entry.at_us,
+        entry.step,
+        f"{' '.join(parts)}",
+        (f"because {entry.reason} ({entry.row}); {_resting(entry.assumptions)}",),
+    )
+
+
+def _resting(assumptions: tuple[str, ...]) -> str:
+    """The assumptions by name, and how many defaults of the contract stand beside them."""
+    named = [name for name in assumptions if not name.startswith("default ")]
+    defaults = len(assumptions) - len(named)
+    rest = f" and {words.counted(defaults, 'default')} of the contract" if defaults else ""
+    return f"assumes {', '.join(named) or 'nothing'}{rest}"

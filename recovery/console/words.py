@@ -1,0 +1,79 @@
+"""Words: times, durations, JSON values and texts as a person reads them.
+
+Owns bounds and escapes. Invariant: nothing that comes out of here holds a control character or is longer than its limit.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from recovery.core.entries import JSON
+from recovery.core.instants import moment
+
+VALUE_MAX: Final = 200  # characters of one value in a report
+DIGEST_SHOWN: Final = 12
+
+_UNITS: Final = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000))
+
+
+def safe(text: str) -> str:
+    """`text` on one line, with everything that is not printable escaped: a journal must not be able to move a cursor."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
+def bounded(text: str, limit: int = VALUE_MAX) -> str:
+    """`text`, safe; what is cut off is counted."""
+    if len(text) <= limit:
+        return safe(text)
+    return f"{safe(text[:limit])}… ({len(text):,} characters; all of it with --json)"
+
+
+def value(stored: JSON, limit: int = VALUE_MAX) -> str:
+    """A stored value as JSON on one line."""
+    return bounded(json.dumps(stored, ensure_ascii=False), limit)
+
+
+def digest(text: str) -> str:
+    return text[:DIGEST_SHOWN]
+
+
+def date(us: int) -> str:
+    return moment(us).strftime("%Y-%m-%d")
+
+
+def time(us: int) -> str:
+    """12:00:00.123456, in UTC."""
+    return moment(us).strftime("%H:%M:%S.%f")
+
+
+def instant(us: int) -> str:
+    return f"{date(us)} {moment(us).strftime('%H:%M:%S')} UTC"
+
+
+def duration(us: int) -> str:
+    """Two significant places or so: 250 us, 1.2 ms, 3.4 s, 20 min, 24 h."""
+    if us < 0:
+        return f"-{duration(-us)}"
+    for index, (unit, size) in enumerate(_UNITS):
+        if us >= size:
+            if unit in {"d", "h", "min"}:
+                return _two(us, _UNITS[index : index + 2])
+            return f"{us / size:.3g} {unit}" if us < 1000 * size else f"{us // size} {unit}"
+    return f"{us} us"
+
+
+def _two(us: int, units: tuple[tuple[str, int], ...]) -> str:
+    (unit, size), (smaller, part) = units
+    rest = us % size // part
+    return f"{us // size} {unit}" + (f" {rest} {smaller}" if rest else "")
+
+
+def since(us: int | None) -> str:
+    """The distance to the previous line: '' for the first one."""
+    return "" if us is None else f"{'+' if us >= 0 else ''}{duration(us)}"
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """1 entry, 2 entries."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
