@@ -6,7 +6,8 @@ from before its row is read until the caller's transaction ends; a caller that d
 PostgreSQL. The key's row is inserted first, ``ON CONFLICT DO NOTHING``: the unique index makes the second transaction wait for the end
 of the first. If that one committed, the next statement's snapshot (READ COMMITTED) shows its row; if it rolled back, the insert
 succeeds. A plain SELECT would have missed an open transaction. Nothing is locked that a rollback to a savepoint would not give
-back. Under REPEATABLE READ the insert fails where the row is newer than the snapshot; that is an InFlight too.
+back. Under REPEATABLE READ the insert fails where the row is newer than the snapshot; that is an InFlight too. The server notices at
+once that a killed client is gone; for a host that vanished set ``idle_in_transaction_session_timeout``, or its keys stay in flight.
 
 SQLite. Writers are serial, so holding a key is holding the database. The driver in its default mode opens a transaction only before an
 INSERT, and a SAVEPOINT outside of one would commit on its release: so BEGIN IMMEDIATE is sent here if the driver has not begun.
@@ -77,7 +78,7 @@ def held(
                     row = _insert_or_read(connection, table, sqlite.insert(table), names)
                 now_us = read_clock(connection, clock_us)
             else:
-                before = _set_statement_timeout(connection, str(max(1, block // timedelta(milliseconds=1))))
+                before = _set_statement_timeout(connection, str(_milliseconds(block)))
                 row = _insert_or_read(connection, table, postgresql.insert(table), names)
                 now_us = _restore_statement_timeout(connection, before)
                 now_us = clock_us() if clock_us is not None else now_us
@@ -96,6 +97,11 @@ def _insert_or_read(connection: sa.Connection, table: sa.Table, insert: Any, nam
         # A committed row that may still be decided: wait for whoever is deciding it now. FOR UPDATE reads what that one committed.
         row = connection.execute(mine.with_for_update()).one()
     return row
+
+
+def _milliseconds(block: timedelta) -> int:
+    """Within what both databases take; 0 would mean "for ever" to PostgreSQL."""
+    return min(max(1, block // timedelta(milliseconds=1)), 2**31 - 1)
 
 
 # -- PostgreSQL --------------------------------------------------------------------------------------------------------
@@ -149,7 +155,7 @@ def _begin_immediate(connection: sa.Connection, key: str) -> None:
 @contextmanager
 def _sqlite_wait(connection: sa.Connection, block: timedelta) -> Iterator[None]:
     before = connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one()
-    connection.exec_driver_sql(f"PRAGMA busy_timeout = {block // timedelta(milliseconds=1)}")
+    connection.exec_driver_sql(f"PRAGMA busy_timeout = {_milliseconds(block)}")
     try:
         yield
     finally:

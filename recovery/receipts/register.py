@@ -37,7 +37,8 @@ class Receipts:
     window: how long values are kept at least; None: for ever. Keys are kept for ever in either case.
     block: how long a call waits for another transaction before InFlight.
     clock_us: the environment's clock, microseconds since the Unix epoch. Default: on PostgreSQL the database's, on SQLite this
-    host's. It must never go back by more than the clock error that clients reckon with, since ``not_after_us`` is compared with it.
+    host's. ``not_after_us`` is compared with it: it must not go back, nor differ between hosts that share the table, by more than
+        the clock error that clients reckon with.
     """
 
     def __init__(

@@ -343,6 +343,49 @@ def test_a_refused_call_leaves_the_services_transaction_usable(engine: sa.Engine
     assert effects(engine) == 2
 
 
+def test_a_call_that_was_told_in_flight_leaves_the_services_transaction_usable(empty_postgres_url: str) -> None:
+    engine = sa.create_engine(empty_postgres_url)
+    METADATA.create_all(engine)
+    with engine.begin() as holder:
+        REGISTER.once(holder, key="k", fingerprint=REQUEST, work=reserve(holder))
+        with engine.begin() as connection:
+            for ask in (IMPATIENT.look_up, IMPATIENT.close):
+                with pytest.raises(InFlight):
+                    ask(connection, key="k")
+            assert IMPATIENT.once(connection, key="k2", fingerprint=REQUEST, work=reserve(connection)).replayed is False
+            assert connection.execute(sa.text("SHOW statement_timeout")).scalar_one() == "0"
+    assert effects(engine) == 2
+    engine.dispose()
+
+
+def test_waiting_is_bounded_although_one_holder_after_another_dies(empty_postgres_url: str) -> None:
+    """Every holder holds for less than `block`, and the waiter is told so after `block` all the same, or gets its turn."""
+    engine = sa.create_engine(empty_postgres_url, pool_size=10)
+    METADATA.create_all(engine)
+    leave = [Event() for _ in range(3)]
+    inside: list[Event] = [Event() for _ in range(3)]
+    turns = iter(range(3))
+
+    def fail() -> None:
+        turn = next(turns)
+        inside[turn].set()
+        assert leave[turn].wait(30)
+        raise Broken
+
+    with ThreadPoolExecutor(4) as pool:
+        holders = [pool.submit(once, engine, then=fail) for _ in range(3)]
+        assert inside[0].wait(30)
+        until_blocked(engine, 2)
+        waiter = pool.submit(once, engine, register=Receipts(RECEIPT, block=timedelta(seconds=2)))
+        until_blocked(engine, 3)
+        leave[0].set()
+        assert isinstance(waiter.exception(30), InFlight) or effects(engine) == 1
+        for event in leave[1:]:
+            event.set()
+        assert all(isinstance(holder.exception(30), Broken) or holder.result().replayed for holder in holders)
+    engine.dispose()
+
+
 CHILD = """
     import sys
     import sqlalchemy as sa

@@ -16,6 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 import uvicorn
 from sqlalchemy import event
+from sqlalchemy.exc import SQLAlchemyError
 
 from recovery import receipts
 from recovery.examples.inventory import stock
@@ -46,13 +47,18 @@ class Server(uvicorn.Server):
 def main() -> None:
     arguments = _arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again when it has ended in order
-    engine = connect(arguments.db)
-    stock.metadata.create_all(engine)
-    with engine.begin() as connection:
-        stock.seed(connection, dict(arguments.stock))
+    try:
+        engine = connect(arguments.db)
+        stock.metadata.create_all(engine)
+        with engine.begin() as connection:
+            stock.seed(connection, dict(arguments.stock))
+        listener = socket.create_server(("127.0.0.1", arguments.port))
+    except SQLAlchemyError as error:
+        sys.exit(f"The inventory's database cannot be used: {error}. Give --db another URL, such as sqlite:///inventory.db.")
+    except OSError as error:
+        sys.exit(f"Port {arguments.port} cannot be used: {error.strerror}. Give --port another one, or 0 for any free one.")
     register = receipts.Receipts(RECEIPT, window=WINDOW, block=timedelta(seconds=arguments.block_seconds))
     pause = Pause(arguments.pause)
-    listener = socket.create_server(("127.0.0.1", arguments.port))
     listener.setsockopt(
         socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
     )  # head and body are two writes: a delayed ACK between them costs 40 ms
