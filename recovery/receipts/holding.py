@@ -94,7 +94,8 @@ def _insert_or_read(connection: sa.Connection, table: sa.Table, insert: Any, nam
     mine = sa.select(table).where(table.c.scope == names["scope"], table.c.key == names["key"])
     row = connection.execute(mine).one()
     if row.kind == Kind.FENCED:
-        # A committed row that may still be decided: wait for whoever is deciding it now. FOR UPDATE reads what that one committed.
+        # A committed row that may still be decided. The insert waits for whoever has written to it, but not for one that has only read it,
+        # as we have: both would then decide it. FOR UPDATE waits for that one too, and reads what it committed.
         row = connection.execute(mine.with_for_update()).one()
     return row
 

@@ -202,14 +202,14 @@ def test_a_value_that_would_not_come_back_is_refused_with_its_effect(engine: sa.
     assert isinstance(look_up(engine), Absent)
 
 
-def test_a_key_used_inside_its_own_work_is_refused(engine: sa.Engine) -> None:
-    with engine.begin() as connection, pytest.raises(receipts.Unfinished):
-        REGISTER.once(
-            connection,
-            key="k",
-            fingerprint=REQUEST,
-            work=lambda: REGISTER.once(connection, key="k", fingerprint=REQUEST, work=reserve(connection)).value,
-        )
+def test_a_key_used_inside_its_own_work_is_refused(engine: sa.Engine, fence: dict[str, Epoch]) -> None:
+    with engine.begin() as connection:
+
+        def again() -> Any:
+            return REGISTER.once(connection, key="k", fingerprint=REQUEST, work=reserve(connection), **fence).value
+
+        with pytest.raises(receipts.Unfinished):
+            REGISTER.once(connection, key="k", fingerprint=REQUEST, work=again, **fence)
     assert effects(engine) == 0
 
 
@@ -276,7 +276,19 @@ def test_concurrent_callers_after_failures_run_it_once(engine: sa.Engine) -> Non
     assert effects(engine) == 1
 
 
-def test_others_wait_a_bounded_time_and_are_told_that_it_is_in_flight(engine: sa.Engine) -> None:
+RAISED = Epoch(0, 2)
+
+
+@pytest.fixture(params=["a new key", "a key whose epoch was raised"])
+def fence(request: pytest.FixtureRequest, engine: sa.Engine) -> dict[str, Epoch]:
+    """What a call must carry. A raised key has a committed row, which two transactions meet at in another way."""
+    if request.param == "a new key":
+        return {}
+    look_up(engine, epoch=RAISED)
+    return {"epoch": RAISED}
+
+
+def test_others_wait_a_bounded_time_and_are_told_that_it_is_in_flight(engine: sa.Engine, fence: dict[str, Epoch]) -> None:
     inside, leave = Event(), Event()
 
     def stay() -> None:
@@ -284,11 +296,11 @@ def test_others_wait_a_bounded_time_and_are_told_that_it_is_in_flight(engine: sa
         assert leave.wait(30)
 
     with ThreadPoolExecutor(1) as pool:
-        holder = pool.submit(once, engine, then=stay)
+        holder = pool.submit(once, engine, then=stay, **fence)
         assert inside.wait(30)
         for ask in (once, look_up, close):
             with pytest.raises(InFlight) as refusal:
-                ask(engine, register=IMPATIENT)
+                ask(engine, register=IMPATIENT, **fence)
             assert refusal.value.http_status == 409
             assert refusal.value.retry_after >= timedelta(seconds=1)
         leave.set()
@@ -297,7 +309,7 @@ def test_others_wait_a_bounded_time_and_are_told_that_it_is_in_flight(engine: sa
     assert once(engine).replayed is True
 
 
-def test_a_caller_that_waits_gets_the_first_ones_outcome(engine: sa.Engine) -> None:
+def test_a_caller_that_waits_gets_the_first_ones_outcome(engine: sa.Engine, fence: dict[str, Epoch]) -> None:
     inside, leave, asked = Event(), Event(), Event()
 
     def stay() -> None:
@@ -308,10 +320,10 @@ def test_a_caller_that_waits_gets_the_first_ones_outcome(engine: sa.Engine) -> N
         with engine.begin() as connection:
             asked.set()
             more = {"fingerprint": REQUEST, "work": reserve(connection)} if ask == REGISTER.once else {}
-            return ask(connection, key="k", **more)
+            return ask(connection, key="k", **more, **fence)
 
     with ThreadPoolExecutor(4) as pool:
-        holder = pool.submit(once, engine, then=stay)
+        holder = pool.submit(once, engine, then=stay, **fence)
         assert inside.wait(30)
         waiting = []
         for ask in (REGISTER.once, REGISTER.look_up, REGISTER.close):
@@ -325,11 +337,11 @@ def test_a_caller_that_waits_gets_the_first_ones_outcome(engine: sa.Engine) -> N
     assert effects(engine) == 1
 
 
-def until_blocked(engine: sa.Engine, count: int) -> None:
-    """Return when `count` PostgreSQL backends wait for another transaction. The test's timeout bounds it."""
+def until_blocked(engine: sa.Engine, count: int, unless: Callable[[], bool] = lambda: False) -> None:
+    """Return when `count` PostgreSQL backends wait for another transaction, or `unless` holds. The test's timeout bounds it."""
     waiting = sa.text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
     seen = -1
-    while seen < count:
+    while seen < count and not unless():
         with engine.connect() as connection:
             seen = connection.execute(waiting).scalar_one()
 
@@ -383,6 +395,35 @@ def test_waiting_is_bounded_although_one_holder_after_another_dies(empty_postgre
         for event in leave[1:]:
             event.set()
         assert all(isinstance(holder.exception(30), Broken) or holder.result().replayed for holder in holders)
+    engine.dispose()
+
+
+def test_two_callers_that_both_read_a_raised_key_before_either_takes_it_run_the_effect_once(empty_postgres_url: str) -> None:
+    """The first one stops between reading the key's committed row and writing to it: its lock on the row is all there is."""
+    engine = sa.create_engine(empty_postgres_url)
+    METADATA.create_all(engine)
+    look_up(engine, epoch=RAISED)
+    read, go_on = Event(), Event()
+
+    def first() -> bool:
+        with engine.begin() as connection:
+
+            @sa.event.listens_for(connection, "before_cursor_execute")
+            def stop(_: Any, __: Any, statement: str, *___: Any) -> None:
+                if statement.startswith("UPDATE receipt") and not read.is_set():
+                    read.set()
+                    assert go_on.wait(30)
+
+            return REGISTER.once(connection, key="k", fingerprint=REQUEST, work=reserve(connection), epoch=RAISED).replayed
+
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(first)
+        assert read.wait(30)
+        other = pool.submit(once, engine, epoch=RAISED)
+        until_blocked(engine, 1, unless=other.done)
+        go_on.set()
+        assert (one.result(30), other.result(30).replayed) == (False, True)
+    assert effects(engine) == 1
     engine.dispose()
 
 
