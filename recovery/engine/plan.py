@@ -110,7 +110,8 @@ def _alone(loaded: Loaded, step: EffectStep, now_us: int, budget: Budget) -> Pla
         budget=budget,
         can_probe=contract.lookup is not None,
         can_close=contract.close,
-        restored=False,
+        restored=loaded.restored,
+        incarnation=loaded.run.epoch.incarnation,
         held=False,
         scope_changed=False,
         replay_fingerprint=step.intent.fingerprint,
@@ -176,7 +177,12 @@ class _DryAsync(_StopsThere, AsyncDriver):
 def _replayed(engine: Wiring, loaded: Loaded, workflow: Workflow[..., Any]) -> _Dry:
     now_us = engine.clock.wall_us()
     machine = Machine(
-        history=loaded.history, epoch=loaded.run.epoch, budget=engine.budget, deadline_us=now_us, contracts=dict(loaded.contracts)
+        history=loaded.history,
+        epoch=loaded.run.epoch,
+        budget=engine.budget,
+        deadline_us=now_us,
+        contracts=dict(loaded.contracts),
+        restored=loaded.restored,
     )
     dry = _Dry(machine)
     session = Session(machine, engine.journal.namespace())

@@ -6,7 +6,7 @@ Owns the choice of clock, identity and lease keeping. `sync` and `asynchronous` 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Self
 
@@ -68,6 +68,11 @@ class Wiring:
                 problem="it is an `async def`, and Engine runs `def`" if workflow.is_async else "it is a `def`, and AsyncEngine runs `async def`",
                 advice="Use AsyncEngine for `async def` workflows and Engine for `def` workflows.",
             )  # fmt: skip
+
+    @property
+    def workflows(self) -> Mapping[str, Workflow[..., Any]]:
+        """What this engine can run, by name."""
+        return self._registry.workflows
 
     def on(self, database: str | Journal) -> Self:
         """An engine like this one, its workflows included, on another database."""
