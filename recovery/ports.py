@@ -161,7 +161,8 @@ class Journal(Protocol):
     url: str  # for people, without password
 
     def namespace(self) -> str:
-        """The database's random name, fixed at its creation and kept in backups. Goes into keys and chains."""
+        """The database's random name, fixed at its creation and kept in backups. Goes into keys and chains, so that asking for it is
+        the first step of writing: it creates an SQLite file that is not there."""
 
     def incarnation(self) -> int:
         """How often this database was declared restored; the first half of every new epoch."""
@@ -193,7 +194,8 @@ class Journal(Protocol):
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         """Each member is all or nothing, and independent of the others; all are durable on return. One result per member.
 
-        A repeat of an Appended member returns Appended again (its token is at the head) and writes nothing. Claims of the same
+        A repeat of an Appended member returns Appended again (its token and digest are where its last row belongs, at the head or
+        below what was appended since) and writes nothing. Claims of the same
         key by the same run and step with the same fingerprint succeed again. A KeyTaken member leaves no key row behind."""
 
     def key_owner(self, environment: str, scope: str, key: str) -> tuple[str, str, str] | None:

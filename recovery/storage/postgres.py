@@ -25,7 +25,14 @@ from recovery.storage.schema import run as run_table
 from recovery.storage.urls import shown
 from recovery.storage.version import schema_version
 
-CONNECT_TIMEOUT_SECONDS: Final = 5
+# Bounds on silence: a peer that vanished must not hold a caller for the quarter of an hour that TCP would wait.
+_PATIENCE: Final = {
+    "connect_timeout": 5,
+    "tcp_user_timeout": 30_000,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}
 LOCK_TIMEOUT_MS: Final = 10_000  # a row that is locked for longer is somebody's forgotten transaction
 ROUNDS_MAX: Final = 8
 
@@ -113,7 +120,7 @@ class PostgresDatabase:
 
     def __init__(self, url: sa.URL) -> None:
         self.url = shown(url.set(drivername="postgresql").render_as_string(hide_password=False))
-        arguments = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_TIMEOUT_SECONDS}
+        arguments = {name: value for name, value in _PATIENCE.items() if name not in url.query}
         self._engine = sa.create_engine(url, connect_args=arguments, isolation_level="READ COMMITTED")
         event.listen(self._engine, "connect", self._connected)
         self._autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")

@@ -47,5 +47,6 @@ def parsed(url: str) -> URL:
 
 
 def sqlite_path(url: URL) -> Path:
-    """The file of an SQLite URL, absolute, so that a later change of the working directory does not move it."""
-    return Path(url.database or "").absolute()
+    """The file of an SQLite URL: absolute, so that a later change of the working directory does not move it, and itself rather than a
+    link to it, so that all its users take one lock."""
+    return Path(url.database or "").resolve()

@@ -19,7 +19,7 @@ from tests.conformance.making import appended, claim_of, member, opened, owner, 
 
 def test_an_append_moves_the_run_and_stores_its_rows(journal: Journal) -> None:
     run = opened(journal)
-    first = row_after(run, body='{"text":"\\u00e9 \\u0000 \\"quoted\\""}', token="t")
+    first = row_after(run, body='{"text":"\\u00e9 \\u0000 \\"quoted\\" \U0001f527"}', token="t")
     second = chained(first.digest, 3, "intent", "reserve#1", '{"b":2}', run.epoch, "t")
     now = appended(journal, member(run, first, second, status=Status.WAITING, reason="why", next_look_us=9_000))
     assert now == replace(

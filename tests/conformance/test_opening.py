@@ -21,7 +21,7 @@ from recovery.core.errors import ExitCode, RecoveryError, SchemaMismatch, StoreU
 from recovery.core.ids import Epoch
 from recovery.ports import Appended, Evidence, Journal
 from recovery.storage.migrate import migrate
-from tests.conformance.blocking import in_thread
+from tests.conformance.blocking import in_thread, wait_for
 from tests.conformance.making import appended, member, opened, owner
 
 _opened: list[Journal] = []
@@ -381,6 +381,51 @@ def test_a_server_that_acknowledges_before_it_stores_is_refused(postgres_url: st
     text = refusal(open_journal(postgres_url).runs, StoreUrlError)
     assert "its synchronous_commit is off" in text
     assert "Set it to on" in text
+
+
+def test_a_server_that_does_not_sync_is_refused(postgres_url: str) -> None:
+    def switch(statement: str, wanted: str) -> None:
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute(statement)  # type: ignore[arg-type]
+            connection.execute("SELECT pg_reload_conf()")
+            wait_for(lambda: connection.execute("SHOW fsync").fetchone() == (wanted,), f"fsync = {wanted}")
+
+    switch("ALTER SYSTEM SET fsync = off", "off")
+    try:
+        assert "its fsync is off" in refusal(open_journal(postgres_url).runs, StoreUrlError)
+    finally:
+        switch("ALTER SYSTEM RESET fsync", "on")
+    assert open_journal(postgres_url).runs() == []
+
+
+def test_a_read_only_server_is_said_to_be_so(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        name = sql.Identifier(connection.info.dbname)
+        connection.execute(sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = on").format(name))
+    journal = open_journal(postgres_url)
+    assert journal.runs() == []
+    assert "it is read-only" in refusal(lambda: opened(journal), StoreUrlError)
+
+
+def test_a_user_without_permission_is_said_to_be_so(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("CREATE ROLE guest LOGIN")
+    try:
+        text = refusal(open_journal(postgres_url.replace("postgres@", "guest@")).runs, StoreUrlError)
+        assert "lacks a permission" in text
+    finally:
+        while _opened:
+            _opened.pop().close()
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute("DROP ROLE guest")
+
+
+def test_a_link_leads_to_the_file_itself(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "a.db").symlink_to(tmp_path / "data" / "a.db")
+    opened(open_journal(f"sqlite:///{tmp_path}/a.db"))
+    assert (tmp_path / "a.db").is_symlink()
+    assert (tmp_path / "data" / "a.db").is_file()
 
 
 def test_broken_connections_are_replaced(postgres_url: str) -> None:
