@@ -16,6 +16,7 @@ import pytest
 from recovery.core.chain import broken_at
 from recovery.ports import Appended, Fenced, Journal, KeyTaken, RunRow
 from recovery.storage import open_journal
+from recovery.storage.sql import SqlJournal
 from tests.conformance.blocking import in_thread, together
 from tests.conformance.making import appended, claim_of, member, new_run, opened, owner, row_after
 
@@ -172,4 +173,29 @@ def test_a_file_that_another_process_writes_to_is_waited_for(sqlite_url: str, tm
     other.execute("COMMIT")
     assert waiting.result(20) == [Appended()]
     other.close()
+    journal.close()
+
+
+def test_a_write_transaction_holds_the_file_from_its_first_moment(sqlite_url: str, tmp_path: Path) -> None:
+    """One that began by reading would fail at its first write, whatever the busy timeout, had anybody written in between."""
+    journal = open_journal(sqlite_url)
+    assert isinstance(journal, SqlJournal)
+    journal.namespace()
+    other = sqlite3.connect(tmp_path / "recovery.db", isolation_level=None, timeout=0)
+    with journal._database.writing(), pytest.raises(sqlite3.OperationalError, match="locked"):
+        other.execute("BEGIN IMMEDIATE")
+    other.execute("BEGIN IMMEDIATE")
+    other.close()
+    journal.close()
+
+
+def test_a_write_is_synced_before_it_is_acknowledged(sqlite_url: str) -> None:
+    journal = open_journal(sqlite_url)
+    assert isinstance(journal, SqlJournal)
+    journal.namespace()
+    with journal._database.writing() as connection:
+        found = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous", "foreign_keys")
+        }
+    assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
     journal.close()
