@@ -246,6 +246,10 @@ async def _executed(workflow: Workflow[..., Any], given: JSON, machine: Machine,
             machine.check_complete()
     except Unwind:
         return None
+    except BaseExceptionGroup:
+        if machine.stopped is None:
+            raise
+        return None  # a TaskGroup wrapped the Unwind
     return came if machine.stopped is None else None
 
 

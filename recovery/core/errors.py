@@ -5,7 +5,7 @@
                         WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError
       JournalError      IllegalHistory, AppendConflict, SchemaMismatch, JournalCorrupt, StoreUnavailable
       OwnershipError    LeaseUnavailable, FencedOut
-      EffectError       EffectRejected, EffectInDoubt, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved
+      EffectError       EffectRejected, EffectInDoubt, EffectInterrupted, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved
       RunFailed, RunHeld, RunUnsettled, DecisionFailed
       ReplayError       Diverged, IncompatibleVersion, ValueUnreadable
     InvariantViolated(AssertionError)      our bug; outside the tree, so that nobody catches it by habit
@@ -205,6 +205,16 @@ class EffectInDoubt(EffectError):
     template = (
         "Run {run_id!r}, step {step}: {effect} with key {key!r} may have happened ({reason}). Nothing more will be sent. "
         "Look with `recover show {run_id}`, check the environment by that key, then decide."
+    )
+
+
+class EffectInterrupted(EffectError):
+    """Its caller was cancelled or interrupted while the answer was on its way."""
+
+    exit_code = ExitCode.UNRESOLVED
+    template = (
+        "Run {run_id!r}, step {step}: {effect} with key {key!r} was interrupted ({reason}) before its answer was known, so no later "
+        "step may start. It may have happened, and nothing is lost. Settle it with `recover --run-id {run_id}`."
     )
 
 

@@ -26,7 +26,16 @@ from recovery.core.entries import (
     Status,
     kind_of,
 )
-from recovery.core.errors import ConcurrentStep, Diverged, EffectInDoubt, InvariantViolated, KeyReused, RecoveryError, Unresolved
+from recovery.core.errors import (
+    ConcurrentStep,
+    Diverged,
+    EffectInDoubt,
+    EffectInterrupted,
+    InvariantViolated,
+    KeyReused,
+    RecoveryError,
+    Unresolved,
+)
 from recovery.core.evidence import Situation
 from recovery.core.history import DecisionStep, EffectStep, History
 from recovery.core.ids import ROOT, Epoch, check_step_name, step_id
@@ -180,7 +189,22 @@ class Machine:
         return await self._settle(request, recorded, None)
 
     async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
-        """Judge, act, observe, until the step is settled. `pending` is known here and not durable yet."""
+        """Judge, act, observe, until the step is settled. `pending` is known here and not durable yet.
+
+        Cancelled or interrupted on the way, the effect is unknown: whoever swallows that (a timeout around the call does) must not
+        start a later step.
+        """
+        try:
+            return await self._judge_and_act(request, effect, pending)
+        except Unwind:
+            raise
+        except BaseException as error:
+            recorded = self.history.steps.get(effect.step)
+            if isinstance(recorded, EffectStep) and recorded.settled is None:
+                self.stop(EffectInterrupted(**self._about(request, recorded, type(error).__name__)))
+            raise
+
+    async def _judge_and_act(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
         step = effect.step
         while True:
             now_us = await Now()
@@ -280,13 +304,15 @@ class Machine:
         assert judgement.next_look_us is not None
         await self._conclude(judgement, pending, Status.WAITING)
         if self.deadline_us is not None and judgement.next_look_us > self.deadline_us:
-            raise self.stop(Unresolved(**self._about(request, effect, judgement), next_look=iso(judgement.next_look_us)))
+            raise self.stop(
+                Unresolved(**self._about(request, effect, judgement.reason.value), next_look=iso(judgement.next_look_us))
+            )
         await Sleep(judgement.next_look_us, f"{effect.step}: {judgement.reason.value}")
 
     async def _park(self, request: Request, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None) -> None:
         status = Status.HELD if judgement.reason is Reason.HELD else Status.IN_DOUBT
         await self._conclude(judgement, pending, status)
-        raise self.stop(EffectInDoubt(**self._about(request, effect, judgement)))
+        raise self.stop(EffectInDoubt(**self._about(request, effect, judgement.reason.value)))
 
     async def _conclude(self, judgement: Judgement, pending: Intent | Observation | None, status: Status) -> None:
         """Journal a verdict that settles nothing, once: looking again without news appends nothing (I7)."""
@@ -295,13 +321,13 @@ class Machine:
             entries.append(judgement.recorded())
         await self._append(entries, status, judgement.next_look_us, judgement.reason.value)
 
-    def _about(self, request: Request, effect: EffectStep, judgement: Judgement) -> dict[str, str]:
+    def _about(self, request: Request, effect: EffectStep, reason: str) -> dict[str, str]:
         return {
             "run_id": self.history.run_id,
             "step": effect.step,
             "effect": request.effect,
             "key": effect.intent.key,
-            "reason": judgement.reason.value,
+            "reason": reason,
         }
 
     async def _append(

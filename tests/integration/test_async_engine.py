@@ -199,6 +199,59 @@ def test_i9_doubt_survives_gather_and_task_groups(journal: Journal) -> None:
     assert second.sent["after"] == 0
 
 
+def test_i9_a_task_group_reports_the_doubt_itself(journal: Journal) -> None:
+    shop = Shop(fail=once(TimeoutError()))
+    opaque = shop.async_effect(contracts.Opaque())
+
+    @workflow
+    async def order(run: AsyncRun) -> str:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(run.perform(opaque(units=2), key="k"))
+        return "all is well"
+
+    async def story() -> None:
+        async with AsyncEngine(journal, workflows=[order]) as engine:
+            with pytest.raises(errors.EffectInDoubt):
+                await engine.run("r", order)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_i9_a_timeout_around_an_effect_lets_no_later_step_start(journal: Journal, goes_on: bool) -> None:
+    shop, second = Shop(), Shop()
+    then = second.async_effect(keyed())
+    hang = [True]
+
+    @effect(keyed(), name="reserve")
+    async def reserve(call: Call, *, units: int) -> int:
+        result = shop.reserve(call, units, deduplicates=True)
+        if hang:
+            hang.clear()
+            await asyncio.Event().wait()
+        return result
+
+    @workflow
+    async def order(run: AsyncRun) -> int:
+        try:
+            async with asyncio.timeout(0.1 if hang else None):
+                return await run.perform(reserve(units=2), key="k")
+        except TimeoutError:
+            return await run.perform(then(units=1), key="after") if goes_on else 0
+
+    async def story() -> None:
+        async with AsyncEngine(journal, workflows=[order]) as engine:
+            with pytest.raises(errors.EffectInterrupted, match="CancelledError"):
+                await engine.run("r", order)
+            assert second.sent["after"] == 0
+            [info] = await engine.list()
+            assert (info.status, info.owner) == (Status.RUNNING, None)
+            assert (await engine.recover("r")).result() == 1
+
+    asyncio.run(story())
+    assert (shop.executions["k"], second.sent["after"]) == (1, 0)
+
+
 def test_many_runs_at_once(journal: Journal) -> None:
     shop = Shop(stock=1000)
     reserve = shop.async_effect(keyed())

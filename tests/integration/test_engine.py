@@ -366,6 +366,24 @@ def test_i9_doubt_cannot_be_swallowed(journal: Journal) -> None:
     assert second.sent["after"] == 0
 
 
+def test_i9_a_swallowed_interruption_lets_no_later_step_start(journal: Journal) -> None:
+    shop, second = Shop(fail=once(KeyboardInterrupt())), Shop()
+    reserve, then = shop.effect(keyed()), second.effect(keyed())
+
+    @workflow
+    def order(run: Run) -> int:
+        try:
+            return run.perform(reserve(units=2), key="k")
+        except KeyboardInterrupt:
+            return run.perform(then(units=1), key="after")
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(errors.EffectInterrupted, match="KeyboardInterrupt"):
+            engine.run("r", order)
+        assert engine.recover("r").result() == 1
+    assert (shop.executions["k"], second.sent["after"]) == (1, 0)
+
+
 def test_another_input_or_workflow_under_one_run_id_is_refused_before_anything_happens(journal: Journal) -> None:
     shop = Shop()
     reserve = shop.effect(keyed())
