@@ -40,10 +40,19 @@ class ManualClock:
         with self._lock:
             return self._elapsed_us
 
+    def asks(self) -> bool:
+        """It never does any I/O."""
+        return False
+
     def skip(self, seconds: float) -> bool:
         """Move on by at least `seconds`, as a driver that waits wants it. Always True."""
         self.advance(timedelta(microseconds=max(0, -(-seconds * 1_000_000 // 1))))
         return True
+
+    def raise_mark(self, at_us: int) -> None:
+        """Never show a wall time below `at_us` from now on. The boot clock stays."""
+        with self._lock:
+            self._start_us += max(0, at_us - self.wall_us())
 
     def advance(self, duration: timedelta) -> None:
         """Move on by `duration`. Raises ValueError for a negative one."""

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from recovery.definitions.effect import Effect
 from recovery.definitions.rejection import encode_rejection
 from recovery.definitions.run import Applied, AsyncRun, Rejected, Run
-from recovery.definitions.workflow import Workflow, workflow
+from recovery.definitions.workflow import Workflow
 from recovery.testing.steps import Attempt, Decide, Fail, Perform, Return, Step, Try
 
 NAME: Final = "scenario"
@@ -145,8 +145,7 @@ def inline_workflow(program: Program, *, is_async: bool) -> Workflow[..., Any]:
     async def awaited(run: AsyncRun, input: Any) -> Any:
         return await _awaited(program.execute(input), run)
 
-    define = workflow(name=NAME)
-    return define(awaited) if is_async else define(body)
+    return Workflow(awaited if is_async else body, name=NAME, version="1", frame=None)
 
 
 def _called(requests: Ask, run: Run) -> Any:

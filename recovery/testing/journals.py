@@ -34,9 +34,16 @@ class ProcessClock:
         self._process.check()
         return self._clock.boot_us()
 
+    def asks(self) -> bool:
+        return self._clock.asks()
+
     def skip(self, seconds: float) -> bool:
         self._process.check()
         return self._clock.skip(seconds)
+
+    def raise_mark(self, at_us: int) -> None:
+        self._process.check()
+        self._clock.raise_mark(at_us)
 
 
 class ProcessJournal:
