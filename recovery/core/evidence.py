@@ -16,6 +16,7 @@ from recovery.core.errors import InvariantViolated
 from recovery.core.facts import SELF_EVIDENT, Absence, Ask, Close, Facts, Finding, Gate, Resend, decided
 from recovery.core.findings import Findings, Reading
 from recovery.core.history import EffectStep, Noted
+from recovery.core.policy import Budget
 from recovery.core.timing import (
     CLOSING,
     SAYS_NOTHING,
@@ -30,7 +31,7 @@ from recovery.core.timing import (
 )
 from recovery.core.trust import weaker, weakest
 
-__all__ = ["Situation", "Timing", "Weighed", "examine", "weaker", "weigh"]
+__all__ = ["Situation", "Timing", "Weighed", "answer_due", "back_off_until", "examine", "weaker", "weigh"]
 
 PRIORITY: Final = tuple(Finding)
 """Which finding counts where several hold: the order of the rows."""
@@ -48,8 +49,6 @@ class Weighed:
     timing: Timing
     reading: Reading
     support: tuple[Noted, ...]  # the observations behind the finding
-    back_off_until_us: int | None
-    answer_due_us: int | None  # until then an unanswered re-send or close may be answered
 
 
 def weigh(step: EffectStep, situation: Situation) -> Facts:
@@ -64,25 +63,39 @@ def examine(step: EffectStep, situation: Situation, priority: tuple[Finding, ...
     reading = Reading(step, situation, contract, timing)
     found = reading.all()
     finding = min(found, key=priority.index)
-    weighing = _Weighing(step, situation, contract, timing, reading)
-    alone = finding in SELF_EVIDENT or (finding is Finding.REJECTED_AFTER_QUIET and not situation.restored)
-    facts = decided(finding) if alone else weighing.facts(finding)
-    if not facts.valid:
-        raise InvariantViolated(f"step {step.step}: weighed to facts that cannot be: {facts}")
-    return Weighed(
-        facts=facts,
-        contract=contract,
-        timing=timing,
-        reading=reading,
-        support=_support(finding, found, step),
-        back_off_until_us=weighing.back_off_until(),
-        answer_due_us=weighing.answer_due(),
-    )
+    if finding in SELF_EVIDENT or (finding is Finding.REJECTED_AFTER_QUIET and not situation.restored):
+        facts = decided(finding)
+    else:
+        facts = _Weighing(step, situation, contract, timing, reading).facts(finding)
+        if not facts.valid:
+            raise InvariantViolated(f"step {step.step}: weighed to facts that cannot be: {facts}")
+    return Weighed(facts=facts, contract=contract, timing=timing, reading=reading, support=_support(finding, found, step))
 
 
 def _support(finding: Finding, found: Findings, step: EffectStep) -> tuple[Noted, ...]:
     """What a verdict names as evidence: the finding's own, else everything that was observed."""
     return found[finding] if finding in found and finding is not Finding.OPEN else tuple(step.observations)
+
+
+def back_off_until(step: EffectStep, budget: Budget) -> int | None:
+    """When the next try is due after tries that told nothing; None after an answer that tells something."""
+    tries = [noted for noted in step.observations if noted.observation.source in _TRIES]
+    silent = 0
+    for noted in reversed(tries):
+        if noted.answer.kind not in SAYS_NOTHING:
+            break
+        silent += 1
+    if not silent:
+        return None
+    doubled = microseconds(budget.backoff) << min(silent - 1, _DOUBLINGS_MAX)
+    pause = min(doubled, microseconds(budget.backoff_max))
+    return tries[-1].observation.observed_at_us + max(pause, tries[-1].answer.retry_after_us or 0)
+
+
+def answer_due(step: EffectStep) -> int | None:
+    """The latest deadline of a re-send or close to which nothing was answered."""
+    open_ends = [attempt.send_until_us for attempt in step.attempts if attempt.purpose != SENDING and not replies(step, attempt)]
+    return max(open_ends, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,41 +131,17 @@ class _Weighing:
             return Gate.HELD
         if self.situation.scope_changed:
             return Gate.SCOPE_CHANGED
-        due = self.back_off_until()
+        due = back_off_until(self.step, self.situation.budget)
         if due is not None and now < due and not (exposed and self.hopeless()):
             return Gate.BACKING_OFF
-        answer_due = self.answer_due()
-        if answer_due is not None and now < answer_due:
+        overdue = answer_due(self.step)
+        if overdue is not None and now < overdue:
             return Gate.UNANSWERED
         return Gate.CLEAR
 
     def hopeless(self) -> bool:
         """No key, nothing to ask, nothing to close: waiting would bring nothing."""
         return not self.contract.keyed and not self.situation.can_probe and not self.situation.can_close
-
-    def back_off_until(self) -> int | None:
-        """When the next try is due after tries that told nothing; None after an answer that tells something."""
-        tries = [noted for noted in self.step.observations if noted.observation.source in _TRIES]
-        silent = 0
-        for noted in reversed(tries):
-            if noted.answer.kind not in SAYS_NOTHING:
-                break
-            silent += 1
-        if not silent:
-            return None
-        budget = self.situation.budget
-        doubled = microseconds(budget.backoff) << min(silent - 1, _DOUBLINGS_MAX)
-        pause = min(doubled, microseconds(budget.backoff_max))
-        return tries[-1].observation.observed_at_us + max(pause, tries[-1].answer.retry_after_us or 0)
-
-    def answer_due(self) -> int | None:
-        """The latest deadline of a re-send or close to which nothing was answered."""
-        open_ends = [
-            attempt.send_until_us
-            for attempt in self.step.attempts
-            if attempt.purpose != SENDING and not replies(self.step, attempt)
-        ]
-        return max(open_ends, default=None)
 
     # -- rule 1 --------------------------------------------------------------------------------------------------------
 

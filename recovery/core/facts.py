@@ -8,7 +8,7 @@ combinations for which `Facts.valid` holds, fewer than 200,000, so that tests ju
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
 from typing import Final
@@ -163,6 +163,9 @@ def all_facts() -> Iterator[Facts]:
                 yield facts
 
 
+_ALONE: Final = {finding: Facts(finding=finding) for finding in Finding}
+
+
 def decided(finding: Finding) -> Facts:
     """The facts of a finding that decides alone."""
-    return replace(Facts(finding=Finding.OPEN), finding=finding)
+    return _ALONE[finding]

@@ -24,7 +24,6 @@ from recovery.core.timing import (
     key_retention_us,
     lookup_of,
     possibly_sent,
-    quiet_after,
     tombstones,
 )
 
@@ -52,26 +51,28 @@ class Reading:
         if self.step.settled is not None:
             against = self.contradictions()
             found[Finding.CONTRADICTED if against else Finding.KEPT] = against
-        self._receipts(found)
-        self._refusals(found)
-        self._foreign(found)
-        self._words(found)
+        if self.step.observations:
+            self._receipts(found)
+            self._refusals(found)
+            self._foreign(found)
+            self._words(found)
         return found or {Finding.OPEN: ()}
 
     # -- positive ------------------------------------------------------------------------------------------------------
 
-    def _of(self, *kinds: AnswerKind) -> tuple[Noted, ...]:
-        return tuple(
+    def _of(self, *kinds: AnswerKind) -> list[Noted]:
+        """What the environment answered, of these kinds."""
+        return [
             noted
             for noted in self.step.observations
-            if noted.answer.kind in kinds and noted.observation.source is not Source.OPERATOR
-        )
+            if noted.observation.answer.kind in kinds and noted.observation.source is not Source.OPERATOR
+        ]
 
     def _receipts(self, found: Findings) -> None:
-        mismatched = tuple(noted for noted in self._of(*AnswerKind) if self._other_request(noted))
-        if mismatched:
+        told = [noted for noted in self.step.observations if noted.observation.source is not Source.OPERATOR]
+        if mismatched := tuple(noted for noted in told if self._other_request(noted)):
             found[Finding.KEY_MISMATCH] = mismatched
-        receipts = tuple(noted for noted in self._of(*RECEIPTS) if not self._other_request(noted))
+        receipts = [noted for noted in told if noted.answer.kind in RECEIPTS and not self._other_request(noted)]
         if differing := tuple(noted for noted in receipts if self._other_fields(noted)):
             found[Finding.RECEIPT_MISMATCH] = differing
         if others := [noted for noted in receipts[1:] if not self.same(receipts[0], noted)]:
@@ -166,10 +167,8 @@ class Reading:
         return all(fits_window(attempt.send_until_us, self.timing.t0_us, contract) for attempt in possibly_sent(self.step))
 
     def _after_quiet(self, noted: Noted) -> bool:
-        """Whether this rejection was given when no other attempt could act any more."""
-        others = [attempt for attempt in exposed_attempts(self.step) if attempt.number != noted.observation.attempt]
-        quiet_at = quiet_after(others, self.contract)
-        return quiet_at is None or noted.observation.asked_at_us > quiet_at
+        """Whether this rejection was given when no other attempt could act any more; its own it has ended itself."""
+        return self.timing.quiet(noted.observation.asked_at_us)
 
     def _in_time(self, noted: Noted) -> bool:
         """Rule 3: a tombstone proves only if it was written while a receipt would still have been there, and is kept."""

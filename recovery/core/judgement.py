@@ -8,18 +8,21 @@ same judgement; a settled step is never settled again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 from recovery.core.contracts import Contract, Lookup
-from recovery.core.entries import JSON, AnswerKind, Observation, OutcomeKind, Settled, Verdict
+from recovery.core.entries import Answered, AnswerKind, Observation, OutcomeKind, Settled, Verdict
 from recovery.core.errors import InvariantViolated
-from recovery.core.evidence import Situation, Weighed, examine
+from recovery.core.evidence import Situation, Weighed, answer_due, back_off_until, examine
 from recovery.core.facts import Facts, Finding
 from recovery.core.history import EffectStep, Noted
 from recovery.core.rows import Action, Reason, Row
 from recovery.core.timing import Timing
 from recovery.core.verdicts import judge
+
+Outcome: TypeAlias = dict[str, Any]
+"""The fields of a settlement that depend on the evidence."""
 
 NAME_TAKEN: Final = "NameTaken"
 """The stable name of the rejection of row 17."""
@@ -77,7 +80,8 @@ def conclude(step: EffectStep, situation: Situation, fresh: Observation | None =
     the caller.
     """
     if fresh is not None:
-        step = replace(step, observations=[*step.observations, Noted(None, fresh)])
+        observations = [*step.observations, Noted(None, fresh)]
+        step = EffectStep(step.seq, step.intent, step.attempts, observations, step.verdicts, step.settled)
     weighed = examine(step, situation)
     row = judge(weighed.facts)
     assumptions = _assumptions(row, weighed.contract)
@@ -85,9 +89,18 @@ def conclude(step: EffectStep, situation: Situation, fresh: Observation | None =
     evidence = tuple(sorted({noted.seq for noted in behind if noted.seq is not None}))
     if not evidence and fresh is None and step.seq > 0:
         evidence = (step.seq,)
-    settlement = _settlement(step, situation, weighed, row)
-    if settlement is not None:
-        settlement = replace(settlement, assumptions=assumptions, evidence=evidence, observation=fresh)
+    settlement = None
+    if row.action in _SETTLING and step.settled is None:
+        settlement = Settled(
+            step=step.step,
+            at_us=situation.now_us,
+            row=row.name,
+            reason=row.reason.value,
+            assumptions=assumptions,
+            evidence=evidence,
+            observation=fresh,
+            **_SETTLING[row.action](weighed),
+        )
     next_look = _next_look(row, weighed, situation, step)
     return Judgement(
         step=step.step,
@@ -117,8 +130,8 @@ def _next_look(row: Row, weighed: Weighed, situation: Situation, step: EffectSte
     lag = weighed.contract.lookup.lag_us if weighed.contract.lookup else 0
     return {
         "name-taken-early": quiet + lag,
-        "backing-off": weighed.back_off_until_us,
-        "unanswered": weighed.answer_due_us,
+        "backing-off": back_off_until(step, situation.budget),
+        "unanswered": answer_due(step),
         "rejection-early": quiet,
         "absence-early": timing.counts_at_us,
     }[row.name]
@@ -139,8 +152,7 @@ def _news(step: EffectStep, weighed: Weighed, row: Row, next_look: int | None) -
 
 
 def _assumptions(row: Row, contract: Contract) -> tuple[str, ...]:
-    defaults = {item.name for item in fields(contract)} & set(contract.unstated)
-    relied = [name for name in row.relies_on if name in defaults]
+    relied = [name for name in row.relies_on if name in contract.unstated]
     return (*row.assumes, *(f"default {name}={_shown(getattr(contract, name))}" for name in relied))
 
 
@@ -155,66 +167,60 @@ def _shown(value: object) -> str:
 # -- settling ----------------------------------------------------------------------------------------------------------
 
 
-def _settlement(step: EffectStep, situation: Situation, weighed: Weighed, row: Row) -> Settled | None:
-    if row.action not in _SETTLING or step.settled is not None:
-        return None
-    basis = weighed.support[0] if weighed.support else None
-    settled = _SETTLING[row.action](weighed, basis)
-    return replace(settled, step=step.step, at_us=situation.now_us, row=row.name, reason=row.reason.value)
-
-
-def _adopted(weighed: Weighed, basis: Noted | None) -> Settled:
-    finding = weighed.facts.finding
-    if basis is None:
-        raise InvariantViolated("an outcome is adopted from an observation only")
+def _adopted(weighed: Weighed) -> Outcome:
+    basis, finding = _basis(weighed), weighed.facts.finding
     if finding is Finding.OPERATOR:
-        return replace(_by_word(basis), heuristic=True)
+        return _by_word(basis.answer)
     if finding in {Finding.GONE, Finding.SWALLOWED}:
-        return _outcome(OutcomeKind.APPLIED_WITHOUT_VALUE)
+        return {"outcome": OutcomeKind.APPLIED_WITHOUT_VALUE}
     if finding is Finding.MIXED:
-        return _outcome(OutcomeKind.MIXED, basis.answer.value)
+        return {"outcome": OutcomeKind.MIXED, "value": basis.answer.value}
     return _receipt(weighed, basis)
 
 
-def _receipt(weighed: Weighed, basis: Noted) -> Settled:
+def _receipt(weighed: Weighed, basis: Noted) -> Outcome:
     """The first reply whole; of a present state the stable fields; of a duplicate without either, that it happened."""
     answer, reading = basis.answer, weighed.reading
     if answer.kind is AnswerKind.FOUND and reading.original(basis):
-        return _outcome(OutcomeKind.APPLIED, answer.value)
+        return {"outcome": OutcomeKind.APPLIED, "value": answer.value}
     stable = reading.stable(answer.value) if answer.kind is AnswerKind.FOUND else None
     if stable is None:
-        return _outcome(OutcomeKind.APPLIED_WITHOUT_VALUE)
-    return replace(_outcome(OutcomeKind.APPLIED, stable), reconstructed=True)
+        return {"outcome": OutcomeKind.APPLIED_WITHOUT_VALUE}
+    return {"outcome": OutcomeKind.APPLIED, "value": stable, "reconstructed": True}
 
 
-def _by_word(basis: Noted) -> Settled:
-    answer = basis.answer
-    if answer.kind is AnswerKind.REFUSED:
-        return replace(_outcome(OutcomeKind.REJECTED, answer.value), error=answer.error)
-    if answer.kind in {AnswerKind.ABSENT, AnswerKind.NOT_SENT, AnswerKind.CLOSED}:
-        return _outcome(OutcomeKind.NOT_EXECUTED)
-    if answer.kind is AnswerKind.ITEMS:
-        return _outcome(OutcomeKind.MIXED, answer.value)
-    return _outcome(OutcomeKind.APPLIED if answer.kind is AnswerKind.FOUND else OutcomeKind.APPLIED_WITHOUT_VALUE, answer.value)
+def _by_word(answer: Answered) -> Outcome:
+    outcomes = {
+        AnswerKind.FOUND: OutcomeKind.APPLIED,
+        AnswerKind.REFUSED: OutcomeKind.REJECTED,
+        AnswerKind.ITEMS: OutcomeKind.MIXED,
+        AnswerKind.ABSENT: OutcomeKind.NOT_EXECUTED,
+        AnswerKind.NOT_SENT: OutcomeKind.NOT_EXECUTED,
+        AnswerKind.CLOSED: OutcomeKind.NOT_EXECUTED,
+    }
+    outcome = outcomes.get(answer.kind, OutcomeKind.APPLIED_WITHOUT_VALUE)
+    valued = outcome not in {OutcomeKind.NOT_EXECUTED, OutcomeKind.APPLIED_WITHOUT_VALUE}
+    return {"outcome": outcome, "value": answer.value if valued else None, "error": answer.error, "heuristic": True}
 
 
-def _rejected(weighed: Weighed, basis: Noted | None) -> Settled:
-    if basis is None:
-        raise InvariantViolated("a rejection is adopted from an observation only")
-    if weighed.facts.finding is Finding.FOREIGN_FINAL:
-        return replace(_outcome(OutcomeKind.REJECTED, basis.answer.value), error=NAME_TAKEN)
-    return replace(_outcome(OutcomeKind.REJECTED, basis.answer.value), error=basis.answer.error)
+def _rejected(weighed: Weighed) -> Outcome:
+    answer = _basis(weighed).answer
+    error = NAME_TAKEN if weighed.facts.finding is Finding.FOREIGN_FINAL else answer.error
+    return {"outcome": OutcomeKind.REJECTED, "value": answer.value, "error": error}
 
 
-def _not_executed(weighed: Weighed, basis: Noted | None) -> Settled:  # noqa: ARG001  # one signature for all settling actions
-    return _outcome(OutcomeKind.NOT_EXECUTED)
+def _not_executed(weighed: Weighed) -> Outcome:  # noqa: ARG001  # one signature for all settling actions
+    return {"outcome": OutcomeKind.NOT_EXECUTED}
 
 
-def _outcome(kind: OutcomeKind, value: JSON = None) -> Settled:
-    return Settled(step="", outcome=kind, at_us=0, value=value)
+def _basis(weighed: Weighed) -> Noted:
+    """The observation whose answer becomes the outcome."""
+    if not weighed.support:
+        raise InvariantViolated(f"{weighed.facts.finding} settles a step without an observation")
+    return weighed.support[0]
 
 
-_SETTLING: Final[dict[Action, Callable[[Weighed, Noted | None], Settled]]] = {
+_SETTLING: Final[dict[Action, Callable[[Weighed], Outcome]]] = {
     Action.ADOPT: _adopted,
     Action.REJECT: _rejected,
     Action.NOT_EXECUTED: _not_executed,

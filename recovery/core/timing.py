@@ -194,13 +194,10 @@ def _proof_at(step: EffectStep, contract: Contract, exposed: list[Attempt], fenc
     if fence_at is not None:
         known.append(fence_at)
     deadline = carried_deadline(exposed)
-    blind = any(
-        noted.answer.kind is AnswerKind.ABSENT and noted.answer.as_of_us is None
-        for noted in step.observations
-        if noted.observation.source is Source.PROBE
-    )
-    if contract.enforced is Enforced.DEADLINE and deadline is not None and not blind:
-        known.append(deadline + contract.clock_error_us)
+    if contract.enforced is Enforced.DEADLINE and deadline is not None:
+        probed = [noted.answer for noted in step.observations if noted.observation.source is Source.PROBE]
+        if not any(answer.kind is AnswerKind.ABSENT and answer.as_of_us is None for answer in probed):
+            known.append(deadline + contract.clock_error_us)
     return min(known, default=None)
 
 

@@ -250,6 +250,13 @@ def test_a_close_is_offered_while_the_keys_record_is_kept() -> None:
     assert sent().facts(CLOSE_END, CLOSABLE).close is Close.NONE
 
 
+def test_a_record_of_unknown_life_makes_no_close_a_proof() -> None:
+    unknown = Contract(kind=Kind.KEYED, close=True)
+    assert sent().facts(S, unknown).close is Close.NONE
+    assert sent().attempt(S, "close").closed(S).facts(S, unknown).finding is Finding.OPEN
+    assert sent().facts(S, replace(unknown, lookup=Lookup())).close is Close.AVAILABLE
+
+
 @pytest.mark.parametrize(("at", "proven"), [(CLOSE_END - 1, True), (CLOSE_END, False)])
 def test_a_tombstone_proves_only_if_written_while_the_record_was_kept(at: int, proven: bool) -> None:
     facts = sent().attempt(at, "close").closed(at).facts(at + S, CLOSABLE)

@@ -253,6 +253,7 @@ def test_14_needs_all_attempts_inside_one_window() -> None:
 
 def test_14_needs_a_key_that_others_meet_too() -> None:
     assert sent().probe(S, "refused").row(S, PROBEABLE) == 29
+    assert sent().probe(S, "refused").row(S, replace(PROBEABLE, window_us=24 * H)) == 29
 
 
 @pytest.mark.parametrize(("given", "row"), [(LATER - 1, 30), (LATER, 15)])
@@ -260,6 +261,17 @@ def test_15_counts_when_the_rejection_was_given(given: int, row: int) -> None:
     """Judged long after quiet in both cases."""
     story = sent().attempt(given, "resend").reply(given, "refused", asked=given)
     assert story.row(2 * H, FORGETFUL) == row
+
+
+def test_15_counts_when_it_was_asked_for_not_when_it_was_heard() -> None:
+    story = sent().attempt(LATER - 1, "resend").reply(LATER + S, "refused", asked=LATER - 1)
+    assert story.row(2 * H, FORGETFUL) == 30
+
+
+def test_15_an_attempt_with_two_stories_is_not_over() -> None:
+    """Refused, and a copy of the same attempt was seen at work: another of its copies may still act."""
+    story = sent().reply(S, "refused", asked=S).late_reply(2 * S, "in_flight", 1)
+    assert story.row(2 * S, FORGETFUL) == 29
 
 
 def test_15_not_in_a_restored_journal() -> None:

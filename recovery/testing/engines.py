@@ -1,0 +1,144 @@
+"""Engines of simulated processes: the real ones, with a simulated identity.
+
+Owns how a process calls its engine and what a call came to. Invariant: nothing of the machine, the reconciler or the drivers is replaced;
+only who we are, who is dead, the tokens and the clock are the simulation's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+from recovery.core.contracts import microseconds
+from recovery.core.errors import RecoveryError
+from recovery.core.policy import Budget, Lease
+from recovery.definitions.recovered import Recovered
+from recovery.definitions.workflow import Workflow
+from recovery.engine import AsyncEngine, Engine
+from recovery.engine.wiring import Wiring
+from recovery.ports import Journal, Owner
+from recovery.reconciler import World
+from recovery.testing.clock import ManualClock
+from recovery.testing.journals import ProcessClock, ProcessJournal
+from recovery.testing.ledger import Ended
+from recovery.testing.moves import EXITS
+from recovery.testing.process import Killed, Process
+
+
+class _Placed(Wiring):
+    """An engine inside a simulated process."""
+
+    process: Process
+    is_dead: Callable[[Owner], bool]
+    numbers: Iterator[int]
+
+    def world(self, *, wait_for_owner: timedelta | None = None, budget: Budget | None = None) -> World:
+        """No thread renews leases: a world has one running process at a time, and one that stands still renews nothing."""
+        made = super().world(wait_for_owner=wait_for_owner, budget=budget)
+        return replace(made, hold=lambda _row: None, drop=lambda _run_id: None)
+
+    def identify(self, token: str) -> Owner:
+        return self.process.owner(token)
+
+    def proven_dead(self, owner: Owner) -> bool:
+        return self.is_dead(owner)
+
+    def new_token(self) -> str:
+        return f"{self.process.name}-{self.process.pid}-{next(self.numbers)}"
+
+
+class PlacedEngine(_Placed, Engine):
+    """For `def` workflows."""
+
+
+class PlacedAsyncEngine(_Placed, AsyncEngine):
+    """For `async def` workflows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a process runs: an engine, and the one workflow that it knows."""
+
+    engine: PlacedEngine | PlacedAsyncEngine
+    workflow: Workflow[..., Any]
+    process: Process
+
+    def run(self, run_id: str, given: Any) -> Ended:
+        """Run the workflow; its one argument is `given`."""
+        engine = self.engine
+        if isinstance(engine, PlacedAsyncEngine):
+            return self._came("run", run_id, None, lambda: asyncio.run(engine.run(run_id, self.workflow, given)))
+        return self._came("run", run_id, None, lambda: engine.run(run_id, self.workflow, given))
+
+    def recover(self, run_id: str, wait: timedelta, budget: Budget) -> Ended:
+        engine = self.engine
+        limit = None if budget.max_wait is None else microseconds(budget.max_wait + wait)
+        if isinstance(engine, PlacedAsyncEngine):
+            recovering = engine.recover
+            return self._came("recover", run_id, limit, lambda: asyncio.run(recovering(run_id, wait_for_owner=wait, budget=budget)))
+        return self._came("recover", run_id, limit, lambda: engine.recover(run_id, wait_for_owner=wait, budget=budget))
+
+    def _came(self, verb: str, run_id: str, budget_us: int | None, call: Callable[[], Any]) -> Ended:
+        """Make the call and write down what it came to. Raises Killed."""
+        began_us = self.process.now_us()
+        exit_, value, error, message = "settled", None, "", ""
+        rows: tuple[str, ...] = ()
+        try:
+            came = call()
+        except Killed:
+            raise
+        except RecoveryError as raised:
+            exit_, error, message = EXITS[raised.exit_code], type(raised).__name__, str(raised)
+        except BaseException as raised:  # noqa: BLE001  # whatever else comes out is a bug, and the scenario's result
+            exit_, error, message = "bug", type(raised).__name__, traceback.format_exc()
+        else:
+            value = came
+            if isinstance(came, Recovered):
+                value, exit_, rows = came.value, EXITS[came.exit_code], tuple(verdict.row for verdict in came.verdicts)
+                error, message = ("", "") if came.error is None else (type(came.error).__name__, str(came.error))
+        self.process.check()  # user code may have swallowed its own death
+        now_us = self.process.now_us()
+        ended = Ended(
+            at_us=now_us,
+            process=self.process.name,
+            verb=verb,
+            run_id=run_id,
+            exit=exit_,
+            value=value,
+            error=error,
+            message=message,
+            rows=rows,
+            took_us=now_us - began_us,
+            budget_us=budget_us,
+        )
+        said = f": {message}" if message else f" with {value!r}" if exit_ == "settled" else ""
+        self.process.ledger.add(ended, self.process.name, f"{verb} {run_id} ends, {exit_}{said}")
+        return ended
+
+
+def program(
+    process: Process,
+    workflow: Workflow[..., Any],
+    journal: Journal,
+    clock: ManualClock,
+    *,
+    budget: Budget,
+    lease: Lease,
+    is_dead: Callable[[Owner], bool],
+) -> Program:
+    """The engine of a process, of its workflow's colour."""
+    cls = PlacedAsyncEngine if workflow.is_async else PlacedEngine
+    engine = cls(
+        ProcessJournal(journal, process),
+        workflows=[workflow],
+        budget=budget,
+        lease=lease,
+        clock=ProcessClock(clock, process),
+    )
+    engine.process, engine.is_dead, engine.numbers = process, is_dead, count(1)
+    return Program(engine, workflow, process)

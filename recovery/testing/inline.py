@@ -1,0 +1,184 @@
+"""Inline workflows: the steps of a scenario as a `def` and as an `async def` workflow.
+
+Owns what each step means, once, as a generator of requests; two short loops answer them, one by calling and one by awaiting. Knows no
+engine. Invariant: both colours make the same requests in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from recovery.definitions.effect import Effect
+from recovery.definitions.rejection import encode_rejection
+from recovery.definitions.run import Applied, AsyncRun, Rejected, Run
+from recovery.definitions.workflow import Workflow
+from recovery.testing.steps import Attempt, Decide, Fail, Perform, Return, Step, Try
+
+NAME: Final = "scenario"
+
+current_step: ContextVar[str] = ContextVar("recovery_testing_step", default="")
+"""The name of the inline step that is under way."""
+
+
+class WorkflowFailure(Exception):
+    """What `fail` raises."""
+
+
+class BadReference(Exception):
+    """A `$name` that refers to nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call on the run: made on a Run it gives its value, on an AsyncRun what is to be awaited."""
+
+    step: str
+    make: Callable[[Any], Any]
+
+
+Ask: TypeAlias = Generator[Request, Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Returned:
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Steps with what they need. `planner` counts how often a decision's function was called."""
+
+    steps: list[Step]
+    effects: Mapping[str, Effect[..., Any]]
+    planner: Callable[[str], int]
+
+    def execute(self, given: Any) -> Ask:
+        """Make the requests of one execution; its value is the workflow's."""
+        returned = yield from self._block(self.steps, {"input": given})
+        return None if returned is None else returned.value
+
+    def _block(self, steps: list[Step], known: dict[str, Any]) -> Generator[Request, Any, _Returned | None]:
+        for step in steps:
+            match step:
+                case Decide():
+                    known[step.decide] = yield self._decision(step, known)
+                case Perform():
+                    value = yield self._call(step.perform, "perform", step, known)
+                    known[step.as_ or step.name or step.perform] = value
+                case Attempt():
+                    returned = yield from self._branch(step, known)
+                    if returned is not None:
+                        return returned
+                case Try():
+                    returned = yield from self._guarded(step, known)
+                    if returned is not None:
+                        return returned
+                case Return():
+                    return _Returned(resolved(step.return_, known))
+                case Fail():
+                    raise WorkflowFailure(step.fail)
+        return None
+
+    def _decision(self, step: Decide, known: dict[str, Any]) -> Request:
+        choices = [resolved(value, known) for value in step.values or [step.value]]
+        arguments = [] if step.of is None else [resolved(step.of, known)]
+
+        def choose(*_of: Any) -> Any:
+            return choices[min(self.planner(step.decide), len(choices)) - 1]
+
+        return Request(step.decide, lambda run: run.decide(step.decide, choose, *arguments))
+
+    def _call(self, effect: str, verb: str, step: Perform | Attempt, known: dict[str, Any]) -> Request:
+        bound = self.effects[effect](**resolved(step.with_, known))
+        key = None if step.key is None else resolved(step.key, known)
+        return Request(step.name or effect, lambda run: getattr(run, verb)(bound, key=key, name=step.name))
+
+    def _branch(self, step: Attempt, known: dict[str, Any]) -> Generator[Request, Any, _Returned | None]:
+        came: Applied[Any] | Rejected = yield self._call(step.attempt, "attempt", step, known)
+        name = step.as_ or step.name or step.attempt
+        if isinstance(came, Rejected):
+            known[name] = {"error": came.error.name, **encode_rejection(came.error)}
+            return (yield from self._block(step.rejected, known))
+        known[name] = came.value
+        return (yield from self._block(step.applied, known))
+
+    def _guarded(self, step: Try, known: dict[str, Any]) -> Generator[Request, Any, _Returned | None]:
+        try:
+            return (yield from self._block(step.try_, known))
+        except Exception:
+            if step.except_ is None:
+                raise
+            return (yield from self._block(step.except_, known))
+        finally:
+            yield from self._block(step.finally_, known)
+
+
+def resolved(value: Any, known: Mapping[str, Any]) -> Any:
+    """`value` with its references looked up. Raises BadReference."""
+    if isinstance(value, dict):
+        return {name: resolved(item, known) for name, item in value.items()}
+    if isinstance(value, list):
+        return [resolved(item, known) for item in value]
+    if not isinstance(value, str) or not value.startswith("$"):
+        return value
+    if value.startswith("$$"):
+        return value[1:]
+    name, *path = value[1:].split(".")
+    try:
+        found = known[name]
+        for part in path:
+            found = found[part]
+    except (KeyError, TypeError, IndexError):
+        raise BadReference(f"{value} refers to nothing; known: {', '.join(known)}") from None
+    return found
+
+
+def inline_workflow(program: Program, *, is_async: bool) -> Workflow[..., Any]:
+    """The workflow of a program, named "scenario"; its one argument is the run's input."""
+
+    def body(run: Run, input: Any) -> Any:
+        return _called(program.execute(input), run)
+
+    async def awaited(run: AsyncRun, input: Any) -> Any:
+        return await _awaited(program.execute(input), run)
+
+    return Workflow(awaited if is_async else body, name=NAME, version="1", frame=None)
+
+
+def _called(requests: Ask, run: Run) -> Any:
+    proceed: Callable[[], Request] = lambda: next(requests)  # noqa: E731
+    while True:
+        try:
+            request = proceed()
+        except StopIteration as stop:
+            return stop.value
+        current_step.set(request.step)
+        try:
+            proceed = _sending(requests, request.make(run))
+        except BaseException as error:  # noqa: BLE001  # all of it belongs to the steps
+            proceed = _raising(requests, error)
+
+
+async def _awaited(requests: Ask, run: AsyncRun) -> Any:
+    proceed: Callable[[], Request] = lambda: next(requests)  # noqa: E731
+    while True:
+        try:
+            request = proceed()
+        except StopIteration as stop:
+            return stop.value
+        current_step.set(request.step)
+        try:
+            proceed = _sending(requests, await request.make(run))
+        except BaseException as error:  # noqa: BLE001
+            proceed = _raising(requests, error)
+
+
+def _sending(requests: Ask, value: Any) -> Callable[[], Request]:
+    return lambda: requests.send(value)
+
+
+def _raising(requests: Ask, error: BaseException) -> Callable[[], Request]:
+    return lambda: requests.throw(error)

@@ -1,0 +1,168 @@
+"""A process's view of the shared journal and clock: what it may reach while it lives, with everything written down in the ledger.
+
+Owns the wrapping of ports. Must not know what entries mean. Invariant: a dead process reaches nothing, and an append is in the ledger if
+and only if the store acknowledged it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from recovery import codec
+from recovery.core.chain import Row
+from recovery.core.entries import Attempt, Decision, Entry, Intent, Observation, Opened, Settled, Verdict, decode
+from recovery.core.ids import Epoch
+from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Journal, NewRun, Owner, RunRow
+from recovery.testing.clock import ManualClock
+from recovery.testing.ledger import Claimed, Durable, RefusedAppend
+from recovery.testing.process import Process
+
+
+class ProcessClock:
+    """`ports.Clock` of one process."""
+
+    def __init__(self, clock: ManualClock, process: Process) -> None:
+        self._clock = clock
+        self._process = process
+
+    def wall_us(self) -> int:
+        self._process.check()
+        return self._clock.wall_us()
+
+    def boot_us(self) -> int:
+        self._process.check()
+        return self._clock.boot_us()
+
+    def asks(self) -> bool:
+        return self._clock.asks()
+
+    def skip(self, seconds: float) -> bool:
+        self._process.check()
+        return self._clock.skip(seconds)
+
+    def raise_mark(self, at_us: int) -> None:
+        self._process.check()
+        self._clock.raise_mark(at_us)
+
+
+class ProcessJournal:
+    """`ports.Journal` of one process."""
+
+    def __init__(self, journal: Journal, process: Process) -> None:
+        self._inner = journal
+        self._process = process
+        self.url = journal.url
+
+    def namespace(self) -> str:
+        return self._live().namespace()
+
+    def incarnation(self) -> int:
+        return self._live().incarnation()
+
+    def open_run(self, new: NewRun) -> RunRow | None:
+        row = self._live().open_run(new)
+        if row is not None:
+            self._claimed(row, "opens")
+            self._durable(new.run_id, new.rows)
+        return row
+
+    def find(self, run_id: str) -> RunRow | None:
+        return self._live().find(run_id)
+
+    def runs(self, **asked: Any) -> list[RunRow]:
+        return self._live().runs(**asked)
+
+    def claim(self, seen: RunRow, owner: Owner, *, lease_term_us: int, at_us: int) -> RunRow | None:
+        row = self._live().claim(seen, owner, lease_term_us=lease_term_us, at_us=at_us)
+        if row is None:
+            self._process.tell(f"loses the claim on {seen.run_id}")
+        else:
+            self._claimed(row, "claims")
+        return row
+
+    def renew(self, run_id: str, owner: str, epoch: Epoch) -> bool:
+        return self._live().renew(run_id, owner, epoch)
+
+    def release(self, run_id: str, owner: str, epoch: Epoch) -> bool:
+        return self._live().release(run_id, owner, epoch)
+
+    def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
+        return self._live().load(run_id)
+
+    def append(self, batch: Sequence[Append]) -> list[AppendResult]:
+        results = self._live().append(batch)
+        for member, result in zip(batch, results, strict=True):
+            if isinstance(result, Appended):
+                self._durable(member.run_id, member.rows)
+            else:
+                self._refused(member, "fenced" if isinstance(result, Fenced) else "its key belongs to another step")
+        return results
+
+    def key_owner(self, environment: str, scope: str, key: str) -> tuple[str, str, str] | None:
+        return self._live().key_owner(environment, scope, key)
+
+    def add_evidence(self, evidence: Evidence) -> None:
+        self._live().add_evidence(evidence)
+        self._process.tell(f"keeps late evidence about {evidence.step}")
+
+    def evidence(self, run_id: str) -> list[Evidence]:
+        return self._live().evidence(run_id)
+
+    def now_us(self) -> int:
+        return self._live().now_us()
+
+    def close(self) -> None:
+        """The journal is the world's, not this process's."""
+
+    def _live(self) -> Journal:
+        self._process.check()
+        return self._inner
+
+    def _claimed(self, row: RunRow, verb: str) -> None:
+        process = self._process
+        event = Claimed(at_us=process.now_us(), process=process.name, run_id=row.run_id, epoch=str(row.epoch))
+        process.ledger.add(event, process.name, f"{verb} {row.run_id} at epoch {row.epoch}")
+
+    def _durable(self, run_id: str, rows: Sequence[Row]) -> None:
+        process = self._process
+        entries = decoded(rows)
+        event = Durable(
+            at_us=process.now_us(), process=process.name, run_id=run_id, epoch=str(rows[0].epoch), first_seq=rows[0].seq, entries=entries
+        )  # fmt: skip
+        process.ledger.add(
+            event, process.name, "; ".join(f"[{row.seq}] {in_words(entry)}" for row, entry in zip(rows, entries, strict=True))
+        )
+
+    def _refused(self, member: Append, why: str) -> None:
+        process, entries = self._process, decoded(member.rows)
+        event = RefusedAppend(
+            at_us=process.now_us(), process=process.name, run_id=member.run_id, epoch=str(member.epoch), entries=entries
+        )
+        process.ledger.add(event, process.name, f"append refused, {why}: {'; '.join(map(in_words, entries))}")
+
+
+def decoded(rows: Sequence[Row]) -> tuple[Entry, ...]:
+    return tuple(decode(row.kind, codec.loads(row.body)) for row in rows)
+
+
+def in_words(entry: Entry) -> str:
+    """One entry, for the transcript. Derived keys differ from database to database and are not shown."""
+    match entry:
+        case Opened():
+            return f"opened {entry.workflow} {codec.dumps(entry.input)}"
+        case Decision():
+            return f"decision {entry.step} = {codec.dumps(entry.value)}"
+        case Intent():
+            first = f", attempt {entry.attempt.number} {entry.attempt.purpose}" if entry.attempt else ""
+            return f"intent {entry.step} {entry.effect} {codec.dumps(entry.arguments)}{first}"
+        case Attempt():
+            return f"attempt {entry.number} of {entry.step}: {entry.purpose}"
+        case Observation():
+            return f"observation of {entry.step}: {entry.source.value} says {entry.answer.kind.value}"
+        case Verdict():
+            return f"verdict on {entry.step}: {entry.row} ({entry.action})"
+        case Settled():
+            row = f" by {entry.row}" if entry.row else ""
+            said = f" {entry.error}" if entry.error else ""
+            return f"settled {entry.step or 'the run'}: {entry.outcome.value}{said}{row} {codec.dumps(entry.value)}"

@@ -1,0 +1,56 @@
+"""Judging again: every recorded verdict against the evidence that stood before it.
+
+Owns the replay of `conclude` over a journal's prefixes. Knows nothing of what really happened. Invariant: what it compares is the row that
+the journal names with the row that the same evidence gives now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recovery.core.entries import Entry, Observation, Settled, Verdict
+from recovery.core.history import EffectStep, fold
+from recovery.core.ids import ROOT
+from recovery.core.judgement import conclude
+from recovery.core.rows import Action
+from recovery.core.timing import Situation
+from recovery.core.verdicts import ROW_BY_NAME
+from recovery.storage.reading import Loaded
+from recovery.testing.worlds import World
+
+
+def judged_again(world: World, loaded: Loaded) -> Iterator[str]:
+    """A sentence per verdict or settlement that its own evidence does not give."""
+    late = [item for noted in loaded.history.effects for item in noted.observations if item.seq is None]
+    for seq, entry in enumerate(loaded.entries, start=1):
+        if not isinstance(entry, Verdict | Settled) or entry.step == ROOT or _of_the_run(entry):
+            continue
+        about = f"{loaded.run.run_id}: entry {seq} settles or judges {entry.step} by {entry.row or 'no row'}"
+        if entry.row not in ROW_BY_NAME:
+            yield f"{about}, which is no row"
+            continue
+        if missing := set(ROW_BY_NAME[entry.row].assumes) - set(entry.assumptions):
+            yield f"{about} without naming {', '.join(sorted(missing))}"
+        # A superseded worker may have added evidence while this was judged, so both readings are right.
+        rows = [_row(world, loaded, entry, seq, known) for known in ([], [noted.observation for noted in late])]
+        if entry.row not in rows:
+            yield f"{about}, and judging again gives {rows[0]}"
+
+
+def _of_the_run(entry: Verdict | Settled) -> bool:
+    return isinstance(entry, Verdict) and entry.action == Action.DIVERGE
+
+
+def _row(world: World, loaded: Loaded, entry: Verdict | Settled, seq: int, late: list[Observation]) -> str:
+    before: list[Entry] = loaded.entries[: seq - 1]
+    step = fold(loaded.run.run_id, before, late).steps[entry.step]
+    assert isinstance(step, EffectStep)
+    askable = world.effects[step.intent.effect]
+    situation = Situation(
+        now_us=entry.at_us,
+        contracts=(loaded.contracts[step.intent.contract],),
+        budget=world.budget,
+        can_probe=askable.can_probe,
+        can_close=askable.can_close,
+    )
+    return conclude(step, situation, entry.observation if isinstance(entry, Settled) else None).row.name

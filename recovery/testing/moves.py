@@ -1,0 +1,200 @@
+"""Moves: what can happen on the timeline of a scenario, and what can be expected.
+
+Owns what each move may say. `stage` carries them out. Invariant: a move says what is stopped where by name and count, never by real time.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field, Tag, field_validator, model_validator
+
+from recovery.core.entries import KINDS, OutcomeKind, Status
+from recovery.core.errors import ExitCode
+from recovery.core.verdicts import ROW_BY_NAME
+from recovery.crashpoints import POINTS
+from recovery.testing.environment import PLACES
+from recovery.testing.forms import Duration, Name, RunId, Strict, by_verb
+from recovery.testing.steps import Code
+
+Exit: TypeAlias = Literal["settled", "failed", "usage", "in_doubt", "unresolved", "diverged", "corrupt", "owned", "waiting", "bug"]
+"""The names of `ExitCode`."""
+EXITS: dict[ExitCode, str] = {code: code.name.lower() for code in ExitCode}
+
+
+class Stop(Strict):
+    """Where a process is stopped: the n-th time that it passes a point, counted from this move on."""
+
+    at: str = Field(description="a crash point, or a place inside the environment")
+    occurrence: int = Field(1, ge=1)
+    step: Name | None = Field(None, description="count only passages within this step of an inline workflow, by name")
+
+    @field_validator("at")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value not in POINTS and value not in PLACES:
+            raise ValueError(f"{value!r} is no crash point and no place ({', '.join(PLACES)})")
+        return value
+
+
+class Came(Strict):
+    """What a call must come to."""
+
+    exit: Exit | None = None
+    outcome: Any = None
+    error: str | None = Field(None, description="the class of the error that `result` raises")
+    verdicts: list[str] | None = Field(None, description="the rows of a recovery, in order")
+
+    @field_validator("verdicts")
+    @classmethod
+    def _rows(cls, value: list[str] | None) -> list[str] | None:
+        for name in value or []:
+            if name not in ROW_BY_NAME:
+                raise ValueError(f"there is no verdict row {name!r}")
+        return value
+
+
+class _Stopping(Strict):
+    kill: Stop | None = Field(None, description="the process dies there")
+    pause: Stop | None = Field(None, description="the process stands still there, as under SIGSTOP, until it is resumed or killed")
+    expect: Came | None = Field(None, description="what the call comes to; it must then end in this move")
+
+    @model_validator(mode="after")
+    def _one_end(self) -> _Stopping:
+        if sum(item is not None for item in (self.kill, self.pause, self.expect)) > 1:
+            raise ValueError("only one of kill, pause and expect")
+        return self
+
+
+class Run(_Stopping):
+    """An actor's process runs the workflow under a run id. An actor that has died gets a new process."""
+
+    run: Name
+    id: RunId = "run-1"
+    input: Any = None
+
+
+class Recover(_Stopping):
+    """An actor's process recovers a run."""
+
+    recover: Name
+    id: RunId = "run-1"
+    wait: Duration = Field(timedelta(0), description="how long it waits for another owner")
+    max_wait: Duration | None = Field(None, description="how long it waits for named times; the scenario's budget by default")
+
+
+class Resume(_Stopping):
+    """A paused process goes on."""
+
+    resume: Name
+
+
+class Kill(Strict):
+    """A paused process dies where it stands."""
+
+    kill: Name
+
+
+class Advance(Strict):
+    """Time passes. What falls due on the way happens at its time."""
+
+    advance: Duration
+
+
+class Happens(Strict):
+    """What happens in or to the environment."""
+
+    hold: Duration | Literal["until_delivered"] | None = Field(None, description="the next request stays in the network that long")
+    deliver: Literal[True] | None = Field(None, description="every held request arrives now")
+    drop_replies: int | None = Field(None, ge=1, description="the next replies are lost")
+    fail: Literal["before", "after"] | None = Field(None, description="the next request fails before or after its effect")
+    down: bool | None = Field(None, description="nothing arrives, nothing is answered, until this is false again")
+    restock: dict[str, int] | None = None
+    prune: Literal[True] | None = Field(None, description="every key and every receipt is forgotten")
+
+
+class Environment(Strict):
+    """Something happens in the environment."""
+
+    environment: Happens
+
+
+class NewCode(Strict):
+    """The program that processes started from now on run."""
+
+    workflow: Code
+
+
+class Change(Strict):
+    """The program changes. Processes that live keep what they have."""
+
+    change: NewCode
+
+
+class Settlement(Strict):
+    """How a step or its absence stands in the journal."""
+
+    outcome: OutcomeKind | None = None
+    row: str | None = None
+    error: str | None = None
+    reconstructed: bool | None = None
+
+    @field_validator("row")
+    @classmethod
+    def _row(cls, value: str | None) -> str | None:
+        if value is not None and value not in ROW_BY_NAME:
+            raise ValueError(f"there is no verdict row {value!r}")
+        return value
+
+
+class Standing(Strict):
+    """How one run stands. What is not said is not looked at."""
+
+    status: Status | None = None
+    outcome: Any = Field(None, description="the value it completed with")
+    failure: str | None = Field(None, description="the stable name of the error it failed with")
+    epoch: str | None = Field(None, description="incarnation.n")
+    entries: dict[str, int] | None = Field(None, description="how many of a kind; an intent's first attempt counts as an attempt")
+    verdicts: list[str] | None = Field(None, description="the rows that were journaled, in order, settlements included")
+    settled: dict[str, Settlement] | None = Field(None, description="by step, such as reserve#1")
+    late_evidence: int | None = Field(None, description="what superseded workers knew")
+
+    @field_validator("entries")
+    @classmethod
+    def _kinds(cls, value: dict[str, int] | None) -> dict[str, int] | None:
+        for kind in value or {}:
+            if kind not in KINDS:
+                raise ValueError(f"there is no kind of entry {kind!r}")
+        return value
+
+
+class World(Standing):
+    """How the world stands. Standing fields are about `run-1`; `runs` is about others."""
+
+    stock: dict[str, int] | None = None
+    executions: dict[str, int] | None = Field(None, description="all of them, by key or by step; what is not named did not happen")
+    asked: dict[str, int] | None = Field(None, description="how often a decision's function was called, by name")
+    absent: list[RunId] = Field(default_factory=list, description="runs that must not exist")
+    runs: dict[RunId, Standing] = Field(default_factory=dict)
+
+
+class Expect(Strict):
+    """Look in between."""
+
+    expect: World
+
+
+Move: TypeAlias = Annotated[
+    Annotated[Run, Tag("run")]
+    | Annotated[Recover, Tag("recover")]
+    | Annotated[Resume, Tag("resume")]
+    | Annotated[Kill, Tag("kill")]
+    | Annotated[Advance, Tag("advance")]
+    | Annotated[Environment, Tag("environment")]
+    | Annotated[Change, Tag("change")]
+    | Annotated[Expect, Tag("expect")],
+    by_verb("run", "recover", "resume", "advance", "environment", "change", "kill", "expect"),
+]
+
+MOVES = (Run, Recover, Resume, Kill, Advance, Environment, Change, Expect)

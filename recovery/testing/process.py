@@ -1,0 +1,147 @@
+"""Simulated processes: real engines, each in a thread of its own, stopped at named points without any real time.
+
+Owns the life of one process: its start, its pause, its death. Must not know timelines. Invariants: at most one process of a world runs at
+any moment, so that a world is deterministic; a dead process reaches nothing any more, neither the journal nor the environment nor a clock,
+whatever its `finally` blocks try.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from recovery import crashpoints
+from recovery.ports import Owner
+from recovery.testing.environment import SimulatedEnvironment, connected
+from recovery.testing.inline import current_step
+from recovery.testing.ledger import Ended, Ledger
+
+REAL_SECONDS_MAX: Final = 60.0
+"""How long a process may really take from one stop to the next: a deadlock is a failed scenario, not a hanging one."""
+
+
+class Killed(BaseException):
+    """What ends a simulated process: no code of its own may handle it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopAt:
+    """Where the process is stopped next. `occurrence` counts from here; `step`: only within this inline step."""
+
+    act: Literal["kill", "pause"]
+    point: str
+    occurrence: int = 1
+    step: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of a process: `paused` and `died` at `point`, or `ended` with what its call came to."""
+
+    state: Literal["paused", "died", "ended"]
+    point: str = ""
+    ended: Ended | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Process:
+    """One life of an actor."""
+
+    name: str
+    pid: int
+    environment: SimulatedEnvironment
+    ledger: Ledger
+    now_us: Callable[[], int]
+    dead: bool = False
+    paused_at: str = ""
+    _stop: StopAt | None = None
+    _passed: int = 0
+    _reports: queue.Queue[Report] = field(default_factory=queue.Queue)
+    _resumed: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def owner(self, token: str) -> Owner:
+        """Who this process is, as a claim states it."""
+        return Owner(token=token, host="scenario", boot_id="boot", pid_namespace="scenario", pid=self.pid, process_start=self.pid)
+
+    def start(self, call: Callable[[], Ended], stop: StopAt | None) -> Report:
+        """Run a call until it ends or the process is stopped."""
+        self._arm(stop)
+        self._thread = threading.Thread(target=self._live, args=(call,), name=f"scenario-{self.name}", daemon=True)
+        self._thread.start()
+        return self._heard()
+
+    def resume(self, stop: StopAt | None) -> Report:
+        """Go on from where it was paused."""
+        self._arm(stop)
+        self.tell(f"goes on from {self.paused_at}")
+        return self._go_on()
+
+    def kill(self) -> None:
+        """Die where it was paused."""
+        self.dead = True
+        self.tell(f"is killed at {self.paused_at}")
+        self._go_on()
+
+    def reach(self, point: str) -> None:
+        """Pass a named place: the hook of crash points, and of places inside the environment."""
+        self.check()
+        stop = self._stop
+        if stop is None or point != stop.point or (stop.step is not None and stop.step != current_step.get()):
+            return
+        self._passed += 1
+        if self._passed < stop.occurrence:
+            return
+        self._stop = None
+        if stop.act == "kill":
+            self.dead = True
+            self.tell(f"is killed at {point}")
+            self.check()
+        self._pause(point)
+
+    def check(self) -> None:
+        """Refuse to go on if dead."""
+        if self.dead:
+            raise Killed(self.name)
+
+    def tell(self, text: str) -> None:
+        self.ledger.tell(self.now_us(), self.name, text)
+
+    def _pause(self, point: str) -> None:
+        self.paused_at = point
+        self._resumed.clear()
+        self.tell(f"stands still at {point}")
+        self._reports.put(Report("paused", point))
+        self._resumed.wait()
+        self.check()
+
+    def _arm(self, stop: StopAt | None) -> None:
+        self._stop, self._passed = stop, 0
+
+    def _go_on(self) -> Report:
+        self._resumed.set()
+        return self._heard()
+
+    def _heard(self) -> Report:
+        try:
+            report = self._reports.get(timeout=REAL_SECONDS_MAX)
+        except queue.Empty:
+            raise TimeoutError(f"process {self.name} neither ended nor stopped within {REAL_SECONDS_MAX} real seconds") from None
+        if report.state != "paused":
+            self.paused_at = ""
+            assert self._thread is not None
+            self._thread.join(REAL_SECONDS_MAX)
+        return report
+
+    def _live(self, call: Callable[[], Ended]) -> None:
+        with crashpoints.hooked(self.reach):
+            connected(self.environment.connect(self.name, self.reach))
+            try:
+                ended = call()
+            except Killed:
+                self._reports.put(Report("died"))
+            else:
+                self._reports.put(Report("ended", ended=ended))

@@ -1,0 +1,259 @@
+"""The promises I1 to I10, each as a function that looks for a violation in a world.
+
+Owns what each promise means in terms of a journal and of what really happened. Uses nothing that the engine decided with, except for I3,
+which judges again. Invariant: a function gives one sentence per violation, and none for a world that keeps its promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Final
+
+from recovery import codec
+from recovery.core.contracts import Kind
+from recovery.core.entries import AnswerKind, Decision, Entry, Intent, OutcomeKind, Settled, Verdict
+from recovery.core.history import EffectStep
+from recovery.core.ids import ROOT
+from recovery.core.rows import Action
+from recovery.storage.reading import Loaded
+from recovery.testing.judging import judged_again
+from recovery.testing.ledger import Claimed, Declined, Durable, Ended, Executed, Left
+from recovery.testing.worlds import World, attempts_in, observation_in
+
+Problems = Iterator[str]
+
+_NOTHING_DONE: Final = {AnswerKind.NOT_SENT, AnswerKind.TURNED_AWAY, AnswerKind.REFUSED}
+_KEYLESS: Final = {Kind.PROBEABLE, Kind.OPAQUE}
+
+
+def i1_once(world: World) -> Problems:
+    """At most one applied effect per step; without a key, no new attempt before the earlier ones are proven without effect."""
+    for key, times in world.executions().items():
+        if times > 1:
+            yield f"{key} was carried out {times} times"
+    for run_id, loaded in world.runs.items():
+        for effect in loaded.history.effects:
+            contract = loaded.contracts[effect.intent.contract]
+            if contract.kind in _KEYLESS and not contract.trust_settle:
+                yield from _unproven_attempts(run_id, effect.step, loaded.entries)
+
+
+def _unproven_attempts(run_id: str, step: str, entries: list[Entry]) -> Problems:
+    """Attempts that began while an earlier one might have acted, on the word of the journal alone."""
+    open_attempts: set[int] = set()
+    for entry in entries:
+        about = [attempt for attempt in attempts_in(entry) if attempt.step == step and attempt.purpose != "close"]
+        for attempt in about:
+            if open_attempts:
+                yield f"{run_id}: attempt {attempt.number} of {step} began while attempt {min(open_attempts)} might have acted"
+            open_attempts.add(attempt.number)
+        seen = observation_in(entry)
+        if seen is not None and seen.step == step and seen.answer.kind in _NOTHING_DONE and seen.attempt is not None:
+            open_attempts.discard(seen.attempt)
+
+
+def i2_same_outcome(world: World) -> Problems:
+    """Every caller gets the first durable outcome, and a step's outcome is what the environment really said."""
+    for run_id, loaded in world.runs.items():
+        ended = loaded.history.ended
+        for call in world.of(Ended):
+            if call.run_id != run_id or call.exit != "settled":
+                continue
+            if ended is None:
+                yield f"{run_id}: a caller got {call.value!r}, and the run has no durable outcome"
+            elif codec.canonical(call.value) != codec.canonical(ended.value):
+                yield f"{run_id}: a caller got {call.value!r}, and the durable outcome is {ended.value!r}"
+        for effect in loaded.history.effects:
+            if effect.settled is not None:
+                yield from _untrue(world, run_id, effect, effect.settled)
+
+
+def _untrue(world: World, run_id: str, effect: EffectStep, settled: Settled) -> Problems:
+    key = effect.intent.key
+    done = [event.value for event in world.of(Executed) if event.key == key]
+    declined = [event.value for event in world.of(Declined) if event.key == key]
+    about = f"{run_id}: {effect.step} is settled as {settled.outcome.value}"
+    match settled.outcome:
+        case OutcomeKind.APPLIED if settled.reconstructed:
+            if not done or any(done[0].get(name) != value for name, value in settled.value.items()):
+                yield f"{about}, reconstructed as {settled.value!r}; the environment did {done!r}"
+        case OutcomeKind.APPLIED:
+            if not done or codec.canonical(settled.value) != codec.canonical(done[0]):
+                yield f"{about} with {settled.value!r}; the environment did {done!r}"
+        case OutcomeKind.APPLIED_WITHOUT_VALUE:
+            if not done:
+                yield f"{about}; the environment did nothing under {key}"
+        case OutcomeKind.REJECTED:
+            if done or settled.value not in declined:
+                yield f"{about} with {settled.value!r}; the environment declined {declined!r} and did {done!r}"
+        case _:
+            if done:
+                yield f"{about}; the environment did {done!r}"
+
+
+def i3_proof(world: World) -> Problems:
+    """Every settled outcome names its evidence, its row and its assumptions, and judging again gives the same row."""
+    for run_id, loaded in world.runs.items():
+        for effect in loaded.history.effects:
+            settled = effect.settled
+            if settled is not None and not settled.evidence and settled.observation is None:
+                yield f"{run_id}: {effect.step} is settled by {settled.row or 'no row'} without any evidence"
+        yield from judged_again(world, loaded)
+
+
+def i4_write_ahead(world: World) -> Problems:
+    """An attempt is durable, as it leaves, before its first byte."""
+    durable: dict[tuple[str, str, int], tuple[str, str]] = {}
+    intents: dict[tuple[str, str], Intent] = {}
+    for event in world.events:
+        if isinstance(event, Durable):
+            for entry in event.entries:
+                if isinstance(entry, Intent):
+                    intents[event.run_id, entry.step] = entry
+                for attempt in attempts_in(entry):
+                    durable[event.run_id, attempt.step, attempt.number] = (attempt.epoch, attempt.purpose)
+        elif isinstance(event, Left):
+            about = f"{event.run_id}: attempt {event.attempt} of {event.step} left {event.process}"
+            epoch, _ = durable.get((event.run_id, event.step, event.attempt), ("", ""))
+            intent = intents.get((event.run_id, event.step))
+            if intent is None or not epoch:
+                yield f"{about} before it was durable"
+            elif epoch != event.epoch:
+                yield f"{about} with epoch {event.epoch}, and is recorded with {epoch}"
+            elif (intent.key, intent.fingerprint) != (event.key, event.fingerprint) or (
+                event.purpose == "send" and dict(intent.arguments) != event.arguments
+            ):
+                yield f"{about} with another key or request than its intent's"
+
+
+def i5_one_meaning(world: World) -> Problems:
+    """One key has one fingerprint and one owning step, in the journal and on the wire."""
+    owners: dict[tuple[str, str, str], tuple[str, str, str]] = {}
+    for run_id, intent in world.intents():
+        place, meaning = (intent.environment, intent.scope, intent.key), (intent.fingerprint, run_id, intent.step)
+        if owners.setdefault(place, meaning) != meaning:
+            yield f"{intent.key} belongs to {owners[place][1]} {owners[place][2]} and to {run_id} {intent.step}"
+    meant: dict[str, tuple[str, str]] = {}
+    for sent in world.of(Left):
+        if meant.setdefault(sent.key, (sent.fingerprint, sent.run_id)) != (sent.fingerprint, sent.run_id):
+            yield f"{sent.key} was sent with two meanings"
+    for run_id, loaded in world.runs.items():
+        for step in loaded.history.effects:
+            keys = {sent.key for sent in world.of(Left) if (sent.run_id, sent.step) == (run_id, step.step)}
+            if keys - {step.intent.key}:
+                yield f"{run_id}: {step.step} was sent under {sorted(keys)}, and its key is {step.intent.key}"
+
+
+def i6_fence(world: World) -> Problems:
+    """No superseded writer's append is in the journal, and the journal is what was acknowledged."""
+    claimed: dict[str, tuple[int, ...]] = {}
+    acknowledged: dict[str, int] = {}
+    for event in world.events:
+        if isinstance(event, Claimed):
+            claimed[event.run_id] = max(claimed.get(event.run_id, (0, 0)), _epoch(event.epoch))
+        elif isinstance(event, Durable):
+            acknowledged[event.run_id] = event.first_seq + len(event.entries) - 1
+            if _epoch(event.epoch) < claimed.get(event.run_id, (0, 0)):
+                yield f"{event.run_id}: entry {event.first_seq} was appended at epoch {event.epoch} after a claim at a later one"
+    for run_id, loaded in world.runs.items():
+        rows = loaded.rows
+        for before, after in pairwise(rows):
+            if after.epoch < before.epoch:
+                yield f"{run_id}: entry {after.seq} of epoch {after.epoch} stands behind one of epoch {before.epoch}"
+        if acknowledged.get(run_id, len(rows)) != len(rows):
+            yield f"{run_id}: {acknowledged[run_id]} entries were acknowledged and {len(rows)} are there"
+
+
+def i7_idempotent_recovery(world: World) -> Problems:
+    """Without news, a second recovery appends and sends nothing."""
+    for again in world.again:
+        if again.before != again.after:
+            entries, left = (after - before for before, after in zip(again.before, again.after, strict=True))
+            yield f"{again.run_id}: a second recovery without news appended {entries} entries and sent {left} requests"
+
+
+def i8_it_ends(world: World) -> Problems:
+    """A recovery keeps to its budgets and leaves every intent settled, or with a verdict that says what comes next."""
+    sending_us = max((effect.timeout_us for effect in world.effects.values()), default=0) * world.budget.attempts
+    for call in world.of(Ended):
+        if call.budget_us is not None and call.took_us > call.budget_us + sending_us:
+            yield f"{call.run_id}: {call.verb} by {call.process} took {call.took_us} us of virtual time; its budget is {call.budget_us}"
+    for run_id, loaded in world.runs.items():
+        for effect in loaded.history.effects:
+            if len(effect.attempts) > world.budget.attempts or effect.probes > world.budget.probes:
+                yield f"{run_id}: {effect.step} had {len(effect.attempts)} attempts and {effect.probes} probes"
+        if _last_call_recovered(world, run_id):
+            yield from _left_hanging(run_id, loaded)
+
+
+def _left_hanging(run_id: str, loaded: Loaded) -> Problems:
+    if loaded.history.divergence is not None:
+        return
+    for effect in loaded.history.unsettled:
+        last = effect.verdicts[-1] if effect.verdicts else None
+        if last is None or (last.action != Action.PARK and last.next_look_us is None):
+            yield f"{run_id}: {effect.step} was left without a verdict that says what comes next"
+
+
+def _last_call_recovered(world: World, run_id: str) -> bool:
+    """Whether the last that happened to the run is a recovery that came to its end."""
+    about = [event for event in world.events if isinstance(event, Claimed | Ended) and event.run_id == run_id]
+    return bool(about) and isinstance(about[-1], Ended) and about[-1].exit in {"in_doubt", "unresolved"}
+
+
+def i9_doubt_stops(world: World) -> Problems:
+    """After an effect in doubt no later step starts, and the run does not end."""
+    for run_id, loaded in world.runs.items():
+        doubtful: set[str] = set()
+        for entry in loaded.entries:
+            if isinstance(entry, Verdict):
+                (doubtful.add if entry.action == Action.PARK else doubtful.discard)(entry.step)
+            elif isinstance(entry, Settled) and entry.step != ROOT:
+                doubtful.discard(entry.step)
+            elif doubtful and (isinstance(entry, Intent | Decision) or (isinstance(entry, Settled) and entry.step == ROOT)):
+                yield f"{run_id}: {entry.step or 'the end of the run'} came while {min(doubtful)} was in doubt"
+
+
+def i10_output_commit(world: World) -> Problems:
+    """An effect leaves only after every earlier step is durable; an outcome only after the run's end is."""
+    open_steps: dict[str, list[str]] = {}
+    ended: set[str] = set()
+    for event in world.events:
+        if isinstance(event, Durable):
+            for entry in event.entries:
+                if isinstance(entry, Intent):
+                    open_steps.setdefault(event.run_id, []).append(entry.step)
+                elif isinstance(entry, Settled) and entry.step == ROOT:
+                    ended.add(event.run_id)
+                elif isinstance(entry, Settled) and entry.step in open_steps.get(event.run_id, []):
+                    open_steps[event.run_id].remove(entry.step)
+        elif isinstance(event, Left):
+            earlier = [step for step in open_steps.get(event.run_id, []) if step != event.step]
+            if earlier:
+                yield f"{event.run_id}: {event.step} left while {earlier[0]} was not settled"
+        elif isinstance(event, Ended) and event.exit in {"settled", "failed"} and event.run_id not in ended:
+            yield f"{event.run_id}: {event.verb} by {event.process} gave an outcome before it was durable"
+
+
+def _epoch(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
+
+
+PROMISES: Final[dict[str, Callable[[World], Problems]]] = {
+    "I1": i1_once,
+    "I2": i2_same_outcome,
+    "I3": i3_proof,
+    "I4": i4_write_ahead,
+    "I5": i5_one_meaning,
+    "I6": i6_fence,
+    "I7": i7_idempotent_recovery,
+    "I8": i8_it_ends,
+    "I9": i9_doubt_stops,
+    "I10": i10_output_commit,
+}
+
+
+def broken(world: World, exempt: frozenset[str] = frozenset()) -> list[str]:
+    """Every violation, with the name of its promise."""
+    return [f"{name}: {problem}" for name, check in PROMISES.items() if name not in exempt for problem in check(world)]

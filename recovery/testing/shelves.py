@@ -1,0 +1,109 @@
+"""Shelves: empty journals for plays, one after the other, of every kind of store.
+
+Owns where the journals of plays live and that nothing of them stays. Must not know scenarios. Invariant: a journal that is handed out holds
+no runs, and no database that was there before is changed beyond a schema that is dropped again.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from recovery.ports import Journal
+from recovery.storage import open_journal
+from recovery.storage.faults import translated
+from recovery.storage.migrate import migrate
+from recovery.storage.schema import metadata
+from recovery.storage.urls import parsed, refused, shown
+
+Shelf: TypeAlias = Callable[[], AbstractContextManager[Journal]]
+"""Each call gives an empty journal, until the next call."""
+
+_KEPT = {"meta", "alembic_version"}
+
+
+@contextmanager
+def shelf(store: str) -> Iterator[Shelf]:
+    """Journals of a store: "memory", "sqlite", or a PostgreSQL URL. Raises StoreUrlError, StoreUnavailable."""
+    if store == "memory":
+        yield _memory
+    elif store == "sqlite":
+        with tempfile.TemporaryDirectory(prefix="recovery-replay-") as directory:
+            yield _files(Path(directory))
+    elif store.startswith("postgres"):
+        with _schema(store) as journals:
+            yield journals
+    else:
+        raise refused(store, "it is no store for scenarios", "Say memory, sqlite, or a PostgreSQL URL.")
+
+
+@contextmanager
+def _memory() -> Iterator[Journal]:
+    yield open_journal("memory://")
+
+
+def _files(directory: Path) -> Shelf:
+    """A file per play, copied from one that was migrated once."""
+    template = directory / "template.db"
+    migrate(f"sqlite:///{template}")
+
+    @contextmanager
+    def copied() -> Iterator[Journal]:
+        path = directory / f"{secrets.token_hex(8)}.db"
+        shutil.copyfile(template, path)
+        journal = open_journal(f"sqlite:///{path}")
+        try:
+            yield journal
+        finally:
+            journal.close()
+            path.unlink()
+
+    return copied
+
+
+@contextmanager
+def _schema(url: str) -> Iterator[Shelf]:
+    """A schema of its own in that database, emptied before each play and dropped at the end."""
+    name = f"recovery_replay_{secrets.token_hex(6)}"
+    engine = sa.create_engine(parsed(url), poolclass=NullPool)
+    own = parsed(url).update_query_dict({"options": f"-csearch_path={name}"})
+    place = own.render_as_string(hide_password=False)
+    _execute(engine, url, f'CREATE SCHEMA "{name}"')
+    try:
+        migrate(place)
+        journal = open_journal(place)
+        try:
+            yield _emptied(journal, sa.create_engine(own, poolclass=NullPool), url)
+        finally:
+            journal.close()
+    finally:
+        _execute(engine, url, f'DROP SCHEMA "{name}" CASCADE')
+
+
+def _emptied(journal: Journal, engine: sa.Engine, url: str) -> Shelf:
+    tables = ", ".join(f'"{table}"' for table in metadata.tables if table not in _KEPT)
+
+    @contextmanager
+    def emptied() -> Iterator[Journal]:
+        _execute(engine, url, f"TRUNCATE {tables} RESTART IDENTITY CASCADE")
+        yield journal
+
+    return emptied
+
+
+def _execute(engine: sa.Engine, url: str, statement: str) -> None:
+    """One statement, whose names are ours. Raises StoreUnavailable, StoreUrlError."""
+    try:
+        with engine.begin() as connection:
+            connection.execute(sa.text(statement))
+    except SQLAlchemyError as error:
+        raise translated(error, shown(url)) from error

@@ -1,0 +1,269 @@
+"""The stage: carries out a scenario's timeline, one move after the other, and judges the world after each.
+
+Owns the order of a simulation and its actors. Must not know stores by name or files. Invariants: one process runs at a time; the judges see
+the world only between moves; whatever happens, no process survives the play.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from recovery.core.contracts import microseconds
+from recovery.core.policy import Budget, Lease
+from recovery.definitions.effect import Effect
+from recovery.definitions.effect import Environment as Declared
+from recovery.definitions.workflow import Workflow
+from recovery.ports import Journal, Owner
+from recovery.testing.clock import ManualClock
+from recovery.testing.effects import reserving
+from recovery.testing.engines import Program, program
+from recovery.testing.environment import SimulatedEnvironment
+from recovery.testing.expectations import came_differently, unmet
+from recovery.testing.inline import Program as Steps
+from recovery.testing.inline import inline_workflow
+from recovery.testing.ledger import Ledger, Left
+from recovery.testing.moves import Advance, Change, Environment, Expect, Happens, Kill, Move, Recover, Resume, Run, Stop
+from recovery.testing.process import Process, Report, StopAt
+from recovery.testing.promises import broken
+from recovery.testing.scenario import Scenario
+from recovery.testing.steps import Module, Step
+from recovery.testing.worlds import Again, Askable, World, loaded_runs
+
+
+class Failed(Exception):
+    """A move did not come to what the scenario says. Each problem is a sentence."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(problems))
+
+
+@dataclass(slots=True)
+class Stage:
+    """One play of one scenario on one journal in one colour."""
+
+    scenario: Scenario
+    journal: Journal
+    is_async: bool
+    clock: ManualClock = field(default_factory=ManualClock)
+    ledger: Ledger = field(init=False)
+    environment: SimulatedEnvironment = field(init=False)
+    asked: Counter[str] = field(default_factory=Counter)
+    again: list[Again] = field(default_factory=list)
+    _code: list[Step] | Module = field(init=False)
+    _processes: list[Process] = field(default_factory=list)
+    _programs: dict[str, Program] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        outside = self.scenario.environment
+        self.ledger = Ledger(self.clock.wall_us())
+        self.environment = SimulatedEnvironment(self.clock, stock=outside.stock, knobs=outside.knobs(), ledger=self.ledger)
+        self._code = self.scenario.workflow
+
+    def play(self) -> list[str]:
+        """Every move, then the end. The problems found; empty if the scenario passes."""
+        try:
+            for number, move in enumerate(self.scenario.timeline, start=1):
+                verb = type(move).__name__.lower()
+                self._judged(f"move {number} ({verb})", lambda move=move: self._make(move))
+            self._judged("the end", self._look_at_the_end)
+            self._judged("a second recovery", self._recover_again)
+        except Failed as failed:
+            return failed.problems
+        finally:
+            self._end()
+        return []
+
+    def world(self) -> World:
+        """Everything that is known now."""
+        return World(
+            runs=loaded_runs(self.journal),
+            events=tuple(self.ledger.events),
+            effects={name: _askable(made) for name, made in self._effects().items()},
+            budget=self.budget,
+            stock=self.environment.stock,
+            asked=dict(self.asked),
+            again=tuple(self.again),
+        )
+
+    @property
+    def budget(self) -> Budget:
+        stated = self.scenario.budget
+        return Budget(attempts=stated.attempts, probes=stated.probes, max_wait=stated.max_wait)
+
+    def _judged(self, where: str, act: Any) -> None:
+        """Act, then look whether every promise still holds."""
+        try:
+            act()
+        except Failed as failed:
+            raise Failed([f"{where}: {problem}" for problem in failed.problems]) from None
+        if problems := broken(self.world(), frozenset(self.scenario.exempt)):
+            raise Failed([f"{where}: {problem}" for problem in problems])
+
+    # -- moves ---------------------------------------------------------------------------------------------------------
+
+    def _make(self, move: Move) -> None:
+        match move:
+            case Run():
+                made = self._program(move.run)
+                given = move.input
+                self._hear(move, made.process.start(lambda: made.run(move.id, given), _stop_of(move)))
+            case Recover():
+                made, budget = self._program(move.recover), self.budget
+                budget = budget if move.max_wait is None else replace(budget, max_wait=move.max_wait)
+                self._hear(move, made.process.start(lambda: made.recover(move.id, move.wait, budget), _stop_of(move)))
+            case Resume():
+                self._hear(move, self._paused(move.resume).resume(_stop_of(move)))
+            case Kill():
+                self._paused(move.kill).kill()
+            case Advance():
+                self.ledger.tell(self.clock.wall_us(), "", f"{move.advance} pass")
+                self.clock.advance(move.advance)
+            case Environment():
+                self._happens(move.environment)
+            case Change():
+                self._code = move.change.workflow
+                self.ledger.tell(self.clock.wall_us(), "", "the program changes")
+            case Expect():
+                self._require(list(unmet(move.expect, self.world())))
+
+    def _hear(self, move: Run | Recover | Resume, report: Report) -> None:
+        """What became of the process, against what the move says."""
+        stop = _stop_of(move)
+        if stop is not None and report.state == "ended":
+            assert report.ended is not None
+            came = f"{report.ended.exit}{': ' + report.ended.message if report.ended.message else ''}"
+            raise Failed([f"it ended ({came}) without passing {stop.point} {stop.occurrence} time(s)"])
+        if report.ended is not None and report.ended.exit == "bug":
+            raise Failed([report.ended.message])
+        if move.expect is not None and report.ended is not None:
+            self._require(list(came_differently(move.expect, report.ended)))
+
+    def _happens(self, what: Happens) -> None:
+        outside, now_us = self.environment, self.clock.wall_us()
+        said = ", ".join(f"{name} {getattr(what, name)}" for name in sorted(what.model_fields_set))
+        self.ledger.tell(now_us, "environment", said)
+        if what.hold is not None:
+            outside.faults.hold.append(None if isinstance(what.hold, str) else microseconds(what.hold))
+        if what.deliver and not outside.deliver():
+            raise Failed(["no request is held"])
+        if what.drop_replies is not None:
+            outside.faults.drop_replies += what.drop_replies
+        if what.fail is not None:
+            outside.warehouse.failures.append(what.fail == "after")
+        if what.down is not None:
+            outside.faults.down = what.down
+        if what.restock is not None:
+            outside.warehouse.restock(what.restock)
+        if what.prune:
+            outside.warehouse.prune()
+
+    # -- actors --------------------------------------------------------------------------------------------------------
+
+    def _program(self, actor: str) -> Program:
+        """The actor's process, or a new one if it has none that lives."""
+        there = self._programs.get(actor)
+        if there is not None and not there.process.dead:
+            if there.process.paused_at:
+                raise Failed([f"{actor} stands still at {there.process.paused_at}; resume or kill it"])
+            return there
+        process = Process(actor, 1000 + len(self._processes), self.environment, self.ledger, self.clock.wall_us)
+        self._processes.append(process)
+        lease = Lease(term=self.scenario.lease.term)
+        made = program(
+            process, self._workflow(), self.journal, self.clock, budget=self.budget, lease=lease, is_dead=self._is_dead
+        )  # fmt: skip
+        self._programs[actor] = made
+        return made
+
+    def _paused(self, actor: str) -> Process:
+        made = self._programs.get(actor)
+        if made is None or not made.process.paused_at:
+            raise Failed([f"{actor} does not stand still"])
+        return made.process
+
+    def _is_dead(self, owner: Owner) -> bool:
+        """The kernel's word on a process of the same boot."""
+        return self.scenario.same_boot and any(process.pid == owner.pid and process.dead for process in self._processes)
+
+    def _effects(self) -> dict[str, Effect[..., Any]]:
+        outside = self.scenario.environment
+        declared = Declared(outside.name, outside.scope)
+        return {
+            name: reserving(name, stated.built(), is_async=self.is_async, environment=declared, timeout=stated.timeout)
+            for name, stated in outside.effects.items()
+        }
+
+    def _workflow(self) -> Workflow[..., Any]:
+        if isinstance(self._code, Module):
+            return _imported(self._code.async_ if self.is_async else self._code.sync)
+        return inline_workflow(Steps(self._code, self._effects(), self._ask), is_async=self.is_async)
+
+    def _ask(self, decision: str) -> int:
+        self.asked[decision] += 1
+        return self.asked[decision]
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def _look_at_the_end(self) -> None:
+        self._require(list(unmet(self.scenario.expect, self.world())))
+
+    def _recover_again(self) -> None:
+        """I7, on every run: once to take up what has fallen due, and once more without any news."""
+        self._end()
+        for run_id in loaded_runs(self.journal):
+            self._recover_patiently(run_id)
+            before = self._extent(run_id)
+            self._recover_patiently(run_id)
+            self.again.append(Again(run_id, before, self._extent(run_id)))
+
+    def _recover_patiently(self, run_id: str) -> None:
+        """Wait for whoever has the run, and for nothing else."""
+        made = self._program("once-more")
+        budget = replace(self.budget, max_wait=timedelta(0))
+        report = made.process.start(lambda: made.recover(run_id, self.scenario.lease.term * 2, budget), None)
+        if report.ended is not None and report.ended.exit == "bug":
+            raise Failed([report.ended.message])
+
+    def _extent(self, run_id: str) -> tuple[int, int]:
+        row = self.journal.find(run_id)
+        assert row is not None
+        return row.head, sum(isinstance(event, Left) for event in self.ledger.events)
+
+    def _end(self) -> None:
+        for process in self._processes:
+            if process.paused_at:
+                process.kill()
+
+    def _require(self, problems: list[str]) -> None:
+        if problems:
+            raise Failed(problems)
+
+
+def _stop_of(move: Run | Recover | Resume) -> StopAt | None:
+    for act, stop in (("kill", move.kill), ("pause", move.pause)):
+        if isinstance(stop, Stop):
+            return StopAt(act, stop.at, stop.occurrence, stop.step)  # type: ignore[arg-type]  # one of the two words
+    return None
+
+
+def _askable(made: Effect[..., Any]) -> Askable:
+    return Askable(made.probe_body is not None, made.close_body is not None, microseconds(made.timeout))
+
+
+def _imported(name: str | None) -> Workflow[..., Any]:
+    """A workflow by `module:name`. Raises Failed with what is wrong."""
+    if name is None:
+        raise Failed(["its workflow has no form in this colour"])
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise Failed([f"workflow {name} cannot be imported: {error}"]) from error
+    if not isinstance(found, Workflow):
+        raise Failed([f"{name} is not a workflow"])
+    return found

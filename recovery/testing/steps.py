@@ -1,0 +1,108 @@
+"""Steps: the closed vocabulary of workflows that are written down in a scenario.
+
+Owns what each step may say. `inline` gives them their meaning. Invariant: a step names only effects and values, never code.
+
+A string that begins with `$` refers to an earlier value: `$input`, `$plan`, `$plan.sku`. `$$` begins a string with a plain dollar.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
+
+from recovery.testing.forms import Name, Strict, by_verb
+
+Arguments: TypeAlias = Annotated[
+    Annotated[dict[str, Any], Tag("mapping")] | Annotated[str, StringConstraints(pattern=r"^\$[^$]"), Tag("reference")],
+    Discriminator(lambda value: "reference" if isinstance(value, str) else "mapping"),
+]
+
+
+class Decide(Strict):
+    """Choose once, journaled. `values`: what is chosen the first, second, ... time that anybody asks; the last one stays."""
+
+    decide: Name
+    value: Any = None
+    values: list[Any] = Field(default_factory=list, description="one per time asked, over all processes")
+    of: Any = Field(None, description="what it is chosen from; a recorded decision from something else diverges")
+
+
+class Perform(Strict):
+    """Do an effect once. A declared rejection is raised and, uncaught, fails the run."""
+
+    perform: Name = Field(description="the name of an effect of the environment")
+    with_: Arguments = Field(alias="with", description="its arguments, or a reference to them")
+    key: str | None = Field(None, description="a business key; without one the engine derives it")
+    name: Name | None = Field(None, description="the step's name; the effect's by default")
+    as_: Name | None = Field(None, alias="as", description="the name under which later steps find the value")
+
+
+class Attempt(Strict):
+    """Do an effect once and go on in one of two branches."""
+
+    attempt: Name = Field(description="the name of an effect of the environment")
+    with_: Arguments = Field(alias="with", description="its arguments, or a reference to them")
+    key: str | None = None
+    name: Name | None = None
+    as_: Name | None = Field(None, alias="as", description="the value, or the rejection's fields with its name as `error`")
+    applied: list[Step] = Field(default_factory=list, description="what follows if it happened")
+    rejected: list[Step] = Field(default_factory=list, description="what follows a declared rejection")
+
+
+class Try(Strict):
+    """Ordinary error handling around steps: `except` follows any exception of its own, `finally` always runs."""
+
+    try_: list[Step] = Field(alias="try")
+    except_: list[Step] | None = Field(None, alias="except")
+    finally_: list[Step] = Field(default_factory=list, alias="finally")
+
+
+class Return(Strict):
+    """End the workflow with this value."""
+
+    return_: Any = Field(alias="return")
+
+
+class Fail(Strict):
+    """End the workflow with an exception of its own."""
+
+    fail: str
+
+
+Step: TypeAlias = Annotated[
+    Annotated[Decide, Tag("decide")]
+    | Annotated[Perform, Tag("perform")]
+    | Annotated[Attempt, Tag("attempt")]
+    | Annotated[Try, Tag("try")]
+    | Annotated[Return, Tag("return")]
+    | Annotated[Fail, Tag("fail")],
+    by_verb("decide", "perform", "attempt", "try", "return", "fail"),
+]
+
+STEPS = (Decide, Perform, Attempt, Try, Return, Fail)
+
+
+class Module(Strict):
+    """A workflow of your own, by `module:name`. With one of the two, the scenario runs in that colour only."""
+
+    sync: str | None = Field(None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="a `def` workflow")
+    async_: str | None = Field(
+        None, alias="async", pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="an `async def` workflow"
+    )
+
+    @model_validator(mode="after")
+    def _one_at_least(self) -> Module:
+        if self.sync is None and self.async_ is None:
+            raise ValueError("it names neither a sync nor an async workflow")
+        return self
+
+
+Code: TypeAlias = Annotated[
+    Annotated[list[Step], Tag("steps")] | Annotated[Module, Tag("module")],
+    Discriminator(lambda value: "module" if isinstance(value, dict | Module) else "steps"),
+]
+"""A workflow: steps, or code of your own."""
+
+for _step in STEPS:
+    _step.model_rebuild()

@@ -1,0 +1,86 @@
+"""Worlds: everything that is known about a simulation at one moment, for those who judge it.
+
+Owns the reading of the journal beside the ledger. Must not know what should have happened. Invariant: a world is a value; judging one changes
+nothing, and a doctored copy can be judged like a real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from recovery.core.entries import Attempt, Entry, Intent, Observation, Settled
+from recovery.core.policy import Budget
+from recovery.ports import Journal
+from recovery.storage.reading import Loaded, read
+from recovery.testing.ledger import Event, Executed, Left
+
+E = TypeVar("E", bound=Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Askable:
+    """What an effect can be asked, beside being sent."""
+
+    can_probe: bool
+    can_close: bool
+    timeout_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A recovery without any news, repeated: (entries of the run, requests that had left) before and after."""
+
+    run_id: str
+    before: tuple[int, int]
+    after: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What stands in the journal, and what really happened."""
+
+    runs: Mapping[str, Loaded]
+    events: tuple[Event, ...]
+    effects: Mapping[str, Askable]
+    budget: Budget
+    stock: Mapping[str, int]
+    asked: Mapping[str, int]
+    again: tuple[Again, ...] = ()
+
+    def of(self, kind: type[E]) -> list[E]:
+        """The events of one kind, in order."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def executions(self) -> dict[str, int]:
+        counted: dict[str, int] = {}
+        for event in self.of(Executed):
+            counted[event.key] = counted.get(event.key, 0) + 1
+        return counted
+
+    def sends(self) -> list[Left]:
+        return [event for event in self.of(Left) if event.purpose == "send"]
+
+    def intents(self) -> Iterator[tuple[str, Intent]]:
+        for run_id, loaded in self.runs.items():
+            for entry in loaded.entries:
+                if isinstance(entry, Intent):
+                    yield run_id, entry
+
+
+def loaded_runs(journal: Journal) -> dict[str, Loaded]:
+    """Every run, verified. Raises what `read` raises."""
+    return {row.run_id: read(journal, row.run_id) for row in journal.runs()}
+
+
+def attempts_in(entry: Entry) -> list[Attempt]:
+    """The attempts that an entry makes durable."""
+    if isinstance(entry, Attempt):
+        return [entry]
+    return [entry.attempt] if isinstance(entry, Intent) and entry.attempt is not None else []
+
+
+def observation_in(entry: Entry) -> Observation | None:
+    """The observation that an entry makes durable."""
+    return entry if isinstance(entry, Observation) else entry.observation if isinstance(entry, Settled) else None

@@ -1,0 +1,56 @@
+"""Every scenario of the repository, on every store, in both colours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from recovery.testing import Scenario, load, play
+from recovery.testing.shelves import Shelf, shelf
+from tests.architecture.source import ROOT
+
+FILES = sorted((ROOT / "scenarios").glob("*.yaml"))
+SCENARIOS = [pytest.param(scenario, id=f"{path.stem}/{scenario.name}") for path in FILES for scenario in load(path)]
+
+
+@pytest.fixture(scope="module")
+def memory_shelf() -> Iterator[Shelf]:
+    with shelf("memory") as journals:
+        yield journals
+
+
+@pytest.fixture(scope="module")
+def sqlite_shelf() -> Iterator[Shelf]:
+    with shelf("sqlite") as journals:
+        yield journals
+
+
+@pytest.fixture(scope="module")
+def postgres_shelf(postgres_server) -> Iterator[Shelf]:
+    database = postgres_server.create()
+    with shelf(postgres_server.url(database)) as journals:
+        yield journals
+    postgres_server.drop(database)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("colour", ["sync", "async"])
+@pytest.mark.parametrize("store", ["memory", "sqlite", "postgres"])
+def test_scenario(request: pytest.FixtureRequest, store: str, colour: str, scenario: Scenario) -> None:
+    with request.getfixturevalue(f"{store}_shelf")() as journal:
+        result = play(scenario, journal, colour, store=store)
+    assert result.passed, "\n".join([*result.problems, result.transcript])
+
+
+def test_the_first_nine_are_there() -> None:
+    """A file that is lost is not missed by a glob."""
+    wanted = {"S01", "S02", "S03", "S04", "S05", "S07", "S12", "S16", "S17"}
+    assert wanted <= {scenario.values[0].scenario for scenario in SCENARIOS}
+
+
+@pytest.mark.parametrize("contract", ["keyed", "probeable", "opaque"])
+@pytest.mark.parametrize("identity", ["S01", "S02", "S03", "S04", "S05", "S07", "S12", "S16", "S17"])
+def test_each_scenario_covers_every_contract(identity: str, contract: str) -> None:
+    found = [parameter.values[0] for parameter in SCENARIOS if parameter.values[0].scenario == identity]
+    assert any(effect.contract == contract for scenario in found for effect in scenario.environment.effects.values())
