@@ -444,6 +444,11 @@ def test_an_attempt_since_reopens_an_absence() -> None:
     )
 
 
+def test_a_question_in_the_very_microsecond_of_the_attempt_is_not_repeated_at_once() -> None:
+    """On a clock that stands still it would be asked until no probes are left."""
+    assert sent().probe(0, "absent").row(0, PROBEABLE) == 38
+
+
 def test_an_answer_that_saw_a_copy_at_work_takes_the_absence_back() -> None:
     story = sent().probe(H, "absent").probe(H + 1, "in_flight")
     facts = story.facts(2 * H, replace(PROBEABLE, trust_settle=True))

@@ -16,6 +16,7 @@ from recovery.core.verdicts import ROW_BY_NAME, ROWS, first_match, judge
 from tests.unit.core.making import swapped
 
 EVERY = tuple(all_facts())
+JUDGED = {facts: judge(facts) for facts in EVERY}
 
 SPEAKS_FOR_ITSELF = {
     "diverged": 1, "kept": 2, "contradicted": 3, "duplicate": 4, "contract_broken": 5, "key_mismatch": 6, "receipt_mismatch": 7,
@@ -97,7 +98,7 @@ def oracle_stuck(facts: Facts, starved: bool) -> int:
 
 
 def test_judge_agrees_with_the_oracle_on_every_combination() -> None:
-    wrong = [(facts, judge(facts).number, oracle(facts)) for facts in EVERY if judge(facts).number != oracle(facts)]
+    wrong = [(facts, JUDGED[facts].number, oracle(facts)) for facts in EVERY if JUDGED[facts].number != oracle(facts)]
     assert wrong[:3] == []
 
 
@@ -116,7 +117,7 @@ def test_the_product_of_facts_is_small_and_whole() -> None:
 
 
 def test_every_row_is_matched_by_some_combination() -> None:
-    reached = Counter(judge(facts).number for facts in EVERY)
+    reached = Counter(JUDGED[facts].number for facts in EVERY)
     assert sorted(reached) == list(range(1, 47))
 
 
@@ -152,8 +153,8 @@ def test_every_row_explains_itself(row) -> None:
 @pytest.mark.parametrize("first", [number for number in range(19, 46) if number not in {22, 23, 24}])
 def test_order_matters_or_guards_are_disjoint(first: int) -> None:
     """Exchanging neighbours changes some verdict exactly where both guards can hold; elsewhere the order is only for readers."""
-    changed = [facts for facts in EVERY if first_match(facts, swapped(ROWS, first)) is not judge(facts)]
-    both = [facts for facts in EVERY if judge(facts).number == first and ROWS[first].matches(facts)]
+    changed = [facts for facts in EVERY if first_match(facts, swapped(ROWS, first)) is not JUDGED[facts]]
+    both = [facts for facts in EVERY if JUDGED[facts].number == first and ROWS[first].matches(facts)]
     assert changed == both
     assert bool(changed) == (first in ORDERED)
 
@@ -163,7 +164,7 @@ ORDERED = {20, 21, 25, 26, 27, 29, 34, 35, 38, 39, 40, 44, 45}
 
 
 def acts(facts: Facts) -> bool:
-    return judge(facts).action in {Action.SEND, Action.RESEND, Action.CLOSE, Action.ASK}
+    return JUDGED[facts].action in {Action.SEND, Action.RESEND, Action.CLOSE, Action.ASK}
 
 
 @pytest.mark.parametrize("gate", [gate for gate in Gate if gate is not Gate.CLEAR])
@@ -173,28 +174,28 @@ def test_no_gate_lets_anything_out(gate: Gate) -> None:
 
 def test_nothing_unwanted_is_ever_sent() -> None:
     sends = {Action.SEND, Action.RESEND}
-    assert [facts for facts in EVERY if not facts.wanted and judge(facts).action in sends] == []
+    assert [facts for facts in EVERY if not facts.wanted and JUDGED[facts].action in sends] == []
 
 
 def test_a_restored_step_sends_and_closes_nothing() -> None:
     acting = {Action.SEND, Action.RESEND, Action.CLOSE}
-    assert [facts for facts in EVERY if facts.restored and judge(facts).action in acting] == []
+    assert [facts for facts in EVERY if facts.restored and JUDGED[facts].action in acting] == []
 
 
 def test_a_keyless_effect_is_sent_again_only_on_a_final_absence() -> None:
     keyless = [facts for facts in EVERY if facts.exposed and facts.resend in {Resend.KEYLESS, Resend.OPAQUE}]
-    sent = {facts.absence for facts in keyless if judge(facts).action in {Action.SEND, Action.RESEND}}
+    sent = {facts.absence for facts in keyless if JUDGED[facts].action in {Action.SEND, Action.RESEND}}
     assert sent == {Absence.ENFORCED, Absence.TRUSTED}
 
 
 def test_an_unusable_key_is_never_sent_again_after_it_may_have_acted() -> None:
     burnt = {Resend.CLOSED, Resend.CACHED_FAILURE, Resend.EXPIRED}
     sends = {Action.SEND, Action.RESEND}
-    assert [facts for facts in EVERY if facts.exposed and facts.resend in burnt and judge(facts).action in sends] == []
+    assert [facts for facts in EVERY if facts.exposed and facts.resend in burnt and JUDGED[facts].action in sends] == []
 
 
 def test_spent_budgets_stop_what_they_bound() -> None:
     sends = {Action.SEND, Action.RESEND}
-    assert [facts for facts in EVERY if not facts.attempts_left and judge(facts).action in sends] == []
-    assert [facts for facts in EVERY if facts.ask is Ask.SPENT and judge(facts).action is Action.ASK] == []
-    assert [facts for facts in EVERY if facts.close is Close.SPENT and judge(facts).action is Action.CLOSE] == []
+    assert [facts for facts in EVERY if not facts.attempts_left and JUDGED[facts].action in sends] == []
+    assert [facts for facts in EVERY if facts.ask is Ask.SPENT and JUDGED[facts].action is Action.ASK] == []
+    assert [facts for facts in EVERY if facts.close is Close.SPENT and JUDGED[facts].action is Action.CLOSE] == []
