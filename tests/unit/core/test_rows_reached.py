@@ -381,6 +381,11 @@ def test_35_waits_for_a_proof_that_is_under_way() -> None:
     assert sent().probe(S, "absent").row(2 * S, replace(PROBEABLE, close=True)) == 35
 
 
+def test_44_an_old_absence_does_not_make_an_opaque_effect_askable() -> None:
+    """The code that asked is gone: what it did not find then says nothing now."""
+    assert sent().probe(S, "absent").row(S, OPAQUE) == 44
+
+
 def test_39_a_spent_budget_is_the_reason_only_if_it_stopped_something() -> None:
     nothing = Budget(attempts=1, probes=1)
     assert sent().row(S, budget=nothing) == 39
