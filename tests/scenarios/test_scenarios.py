@@ -28,10 +28,8 @@ def sqlite_shelf() -> Iterator[Shelf]:
 
 @pytest.fixture(scope="module")
 def postgres_shelf(postgres_server) -> Iterator[Shelf]:
-    database = postgres_server.create()
-    with shelf(postgres_server.url(database)) as journals:
+    with shelf(postgres_server.url("postgres")) as journals:
         yield journals
-    postgres_server.drop(database)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
