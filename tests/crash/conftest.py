@@ -1,0 +1,69 @@
+"""What crash tests share: one service, one nursery and one database of each kind per pytest process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from recovery.examples.inventory.process import Inventory, serve
+from recovery.storage.migrate import migrate
+from tests.conftest import PostgresServer
+from tests.crash.children import Nursery
+from tests.crash.stage import Stage
+from tests.crash.workflows import SKU
+
+PLENTY = 1_000_000_000
+
+
+@pytest.fixture(scope="session")
+def crash_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("crash")
+
+
+@pytest.fixture(scope="session")
+def inventory(crash_directory: Path) -> Iterator[Inventory]:
+    """The environment: a process of its own with a database of its own."""
+    with serve(f"sqlite:///{crash_directory / 'inventory.db'}", {SKU: PLENTY}) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def nursery(crash_directory: Path) -> Iterator[Nursery]:
+    with Nursery(crash_directory) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def sqlite_stage(crash_directory: Path, inventory: Inventory, nursery: Nursery) -> Iterator[Stage]:
+    url = f"sqlite:///{crash_directory / 'journal.db'}"
+    migrate(url)
+    with closing(Stage(url, inventory, nursery)) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def postgresql_stage(
+    postgres_server: PostgresServer, migrated_template: str, inventory: Inventory, nursery: Nursery
+) -> Iterator[Stage]:
+    database = postgres_server.create(migrated_template)
+    url = postgres_server.url(database)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("UPDATE meta SET namespace = md5(random()::text)")
+    with closing(Stage(url, inventory, nursery)) as made:
+        yield made
+    postgres_server.drop(database)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def stage(request: pytest.FixtureRequest) -> Stage:
+    """A journal of either kind, the environment, and where workers come from. Tests share it and use run ids of their own."""
+    return request.getfixturevalue(f"{request.param}_stage")
+
+
+@pytest.fixture(params=["sync", "async"])
+def colour(request: pytest.FixtureRequest) -> str:
+    return request.param

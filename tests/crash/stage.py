@@ -1,0 +1,162 @@
+"""The stage of a crash test: a journal, the environment, workers, and what must hold whatever was killed.
+
+Owns the assertions that all crash tests share. Reads the journal and the service by itself and believes no worker's report alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+import httpx
+
+from recovery import codec
+from recovery.core.chain import Row
+from recovery.core.entries import Decision, Settled, Status
+from recovery.crashpoints import VARIABLE
+from recovery.examples.inventory.client import Applied, InventoryClient, Reservation
+from recovery.examples.inventory.process import Inventory
+from recovery.ports import Journal
+from recovery.storage import open_journal
+from recovery.storage.reading import read
+from tests.crash.children import Child, Ended, Nursery
+from tests.crash.workflows import KEYS, SCARCE, SERVICE
+from tests.crash.worker import STOP, UNITS
+
+_numbers = count(1)
+
+SENDING = ("send.before", "probe.before", "close.before")
+
+
+@dataclass
+class Stage:
+    """Where workers run. `traces` keeps what uninterrupted ones passed, by (colour, shape, kill)."""
+
+    url: str
+    inventory: Inventory
+    nursery: Nursery
+    traces: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
+
+    @cached_property
+    def journal(self) -> Journal:
+        return open_journal(self.url)
+
+    @cached_property
+    def service(self) -> InventoryClient:
+        return InventoryClient(self.inventory.url)
+
+    def executions(self, key: str) -> int:
+        """How often the effect under a key was really executed, by the service's own count."""
+        return int(self.counter.get(f"/executions/{key}").raise_for_status().json()["times"])
+
+    @cached_property
+    def counter(self) -> httpx.Client:
+        return httpx.Client(base_url=self.inventory.url, transport=httpx.HTTPTransport(verify=False), trust_env=False)
+
+    def close(self) -> None:
+        self.counter.close()
+        self.service.__exit__(None, None, None)
+        self.journal.close()
+
+    def new_run(self, shape: str, colour: str) -> Story:
+        return Story(self, shape, colour, f"{shape}-{colour}-{next(_numbers)}")
+
+
+@dataclass
+class Story:
+    """One run and the processes that worked on it."""
+
+    stage: Stage
+    shape: str
+    colour: str
+    run_id: str
+    durable: list[Row] = field(default_factory=list)
+
+    # -- acting --------------------------------------------------------------------------------------------------------
+
+    def arguments(self, command: str, **options: float) -> list[str]:
+        said = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+        return [command, self.shape, self.run_id, "--db", self.stage.url, "--colour", self.colour, *said]
+
+    def environment(self, armed: str = "", stop_at: str = "") -> Mapping[str, str]:
+        return {SERVICE: self.stage.inventory.url, VARIABLE: armed, STOP: stop_at}
+
+    def work(self, command: str, armed: str = "", **options: float) -> Ended:
+        """A worker from the nursery, to its end; the journal only grew, by whole entries at its end."""
+        hurried = [] if options else ["--hurried"]  # leases are waited for in real time
+        ended = self.stage.nursery.worker([*self.arguments(command, **options), *hurried], self.environment(armed))
+        self.check_growth()
+        return ended
+
+    def child(self, command: str, armed: str = "", stop_at: str = "", **options: float) -> Child:
+        return Child(self.arguments(command, **options), self.environment(armed, stop_at))
+
+    # -- what must hold ------------------------------------------------------------------------------------------------
+
+    def rows(self) -> list[Row]:
+        found = self.stage.journal.load(self.run_id)
+        return found[1] if found else []
+
+    def check_growth(self) -> None:
+        """What was durable is a prefix of what is, and the chain verifies."""
+        rows = self.rows()
+        assert rows[: len(self.durable)] == self.durable
+        self.durable = rows
+        if rows:
+            read(self.stage.journal, self.run_id)
+
+    def check_once(self) -> None:
+        """No effect twice and (where it can be known) none missing, by the environment's own count."""
+        allowed = {0, 1} if self.shape == "doubtful" else {1}
+        for keys in KEYS[self.shape](self.run_id):
+            times = {key: self.stage.executions(key) for key in keys}
+            assert sum(times.values()) in allowed, times
+        if self.shape == "plain":
+            assert self.stage.executions(f"{self.run_id}:2") == 0
+
+    def check_outcome(self, ended: Ended) -> None:
+        """The outcome is that of an uninterrupted run: the bytes in the journal, and what the worker was given."""
+        assert ended.returncode == 0, ended
+        assert self.outcome_bytes() == codec.dumps(self.expected())
+        assert ended.report["value"] == self.expected()
+
+    def outcome_bytes(self) -> str:
+        [body] = [json.loads(row.body) for row in self.rows() if row.kind == "settled" and row.step == ""]
+        return codec.dumps(body["value"])
+
+    def expected(self) -> dict[str, Any]:
+        """Made from what nobody here decides: the one decision that is durable, and the reservations that the service really made."""
+        entries = read(self.stage.journal, self.run_id).entries
+        [decision] = [entry for entry in entries if isinstance(entry, Decision)]
+        assert isinstance(decision.value, dict)
+        return {
+            "made_by": decision.value["made_by"],
+            "bookings": [{"id": self._reservation(keys), "units": UNITS} for keys in KEYS[self.shape](self.run_id)],
+            "refused": SCARCE if self.shape == "plain" else "",
+        }
+
+    def _reservation(self, keys: list[str]) -> str:
+        made = [known.value for known in map(self.stage.service.look_up, keys) if isinstance(known, Applied)]
+        [reservation] = made
+        assert isinstance(reservation, Reservation)
+        return reservation.id
+
+    def check_doubt(self, ended: Ended) -> None:
+        """An effect that nothing can prove: said so, never sent again, and never concluded."""
+        assert (ended.returncode, ended.report["error"]) == (3, "EffectInDoubt"), ended
+        run = self.stage.journal.find(self.run_id)
+        assert run is not None
+        assert (run.status, run.owner) == (Status.IN_DOUBT, None)
+        assert not [entry for entry in read(self.stage.journal, self.run_id).entries if isinstance(entry, Settled)]
+
+    def check_settles_nothing_new(self) -> None:
+        """I7: another recovery appends and sends nothing, and reports the same."""
+        before = self.durable
+        first = self.work("recover")
+        assert self.durable == before
+        assert not set(SENDING) & set(first.passages)
+        assert not [point for point in first.passages if point.startswith("append")]

@@ -1,0 +1,98 @@
+"""A worker is killed with SIGKILL at every registered point, each time it passes it, and the run is recovered.
+
+Which points a worker passes is learnt from one that nobody kills. A point that nothing here reaches fails its test by name, so that the
+registry and reality stay in step.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from recovery.crashpoints import POINTS
+from tests.crash.children import Ended, started
+from tests.crash.stage import Stage, Story
+
+SHAPES = ("plain", "lossy", "doubtful")
+
+ORPHANED_AT = (
+    ("plain", "append.intent.after:2"),  # nothing happened, and the journal cannot know
+    ("lossy", "send.after:1"),  # it happened, and the journal cannot know
+    ("lossy", "send.before:3"),  # as the first, where only asking and closing are left
+    ("lossy", "send.after:3"),
+    ("doubtful", "send.after:1"),
+)
+"""Where the worker dies whose recoverer is killed as well."""
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_worker_killed_there_is_recovered(stage: Stage, colour: str, point: str) -> None:
+    reached = 0
+    for shape in SHAPES:
+        for occurrence in passages(stage, shape, colour, point):
+            reached += 1
+            story = stage.new_run(shape, colour)
+            killed(story.work("run", f"{point}:{occurrence}"))
+            recovered(story)
+    if point.startswith(("claim", "load", "evidence")):
+        assert not reached  # what only a recoverer or a superseded worker passes: the next tests
+    else:
+        assert reached, f"no worker passes {point}"
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_recoverer_killed_there_is_recovered(stage: Stage, colour: str, point: str) -> None:
+    reached = 0
+    for shape, orphaned_at in ORPHANED_AT:
+        for occurrence in passages(stage, shape, colour, point, orphaned_at):
+            reached += 1
+            story = stage.new_run(shape, colour)
+            killed(story.work("run", orphaned_at))
+            killed(story.work("recover", f"{point}:{occurrence}"))
+            recovered(story)
+    if point.startswith(("open", "decide", "append.decision", "evidence")):
+        assert not reached
+    else:
+        assert reached, f"no recoverer passes {point}"
+
+
+@pytest.mark.parametrize("point", ["evidence.before", "evidence.after"])
+def test_a_superseded_worker_killed_there_changes_nothing(stage: Stage, colour: str, point: str) -> None:
+    story = stage.new_run("plain", colour)
+    with started(story.child("run", point, stop_at="send.after", lease=0.2)) as (stale,):
+        stale.wait_until_stopped()
+        ended = story.work("recover", wait=30)
+        story.check_outcome(ended)
+        stale.go_on()
+        killed(stale.wait())
+    kept = stage.journal.evidence(story.run_id)
+    assert len(kept) == (1 if point.endswith("after") else 0)
+    story.check_growth()
+    recovered(story)
+
+
+def passages(stage: Stage, shape: str, colour: str, point: str, orphaned_at: str = "") -> range:
+    """The occurrences of a point in a worker that nobody kills, or in the recoverer of one that was killed there."""
+    about = (shape, colour, orphaned_at)
+    if about not in stage.traces:
+        story = stage.new_run(shape, colour)
+        ended = story.work("run", orphaned_at)
+        if orphaned_at:
+            killed(ended)
+            ended = story.work("recover")
+        stage.traces[about] = ended.passages
+    return range(1, stage.traces[about].count(point) + 1)
+
+
+def killed(ended: Ended) -> None:
+    assert ended.killed, ended
+
+
+def recovered(story: Story) -> None:
+    """A fresh process brings the run to the one outcome; the next one finds nothing to do."""
+    ended = story.work("recover" if story.durable else "run")  # killed before it was opened: there is nothing yet
+    if story.shape == "doubtful":
+        story.check_doubt(ended)
+    else:
+        story.check_outcome(ended)
+    story.check_once()
+    story.check_settles_nothing_new()
