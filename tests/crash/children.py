@@ -57,16 +57,24 @@ class Nursery:
             [*COMMAND, "nursery"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=surroundings({})
         )
 
-    def worker(self, arguments: Sequence[str], environment: Mapping[str, str]) -> Ended:
-        """Fork a worker and wait until it has ended and is reaped."""
+    def worker(self, arguments: Sequence[str], environment: Mapping[str, str], *, fork: bool = True) -> Ended:
+        """Fork a worker and wait until it has ended and is reaped. Without `fork` the nursery does the work itself."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         number = next(self._numbers)
         stdout, stderr = self._directory / f"{number}.out", self._directory / f"{number}.err"
-        request = {"arguments": list(arguments), "environment": dict(environment), "stdout": str(stdout), "stderr": str(stderr)}
+        request = {
+            "arguments": list(arguments),
+            "environment": dict(environment),
+            "stdout": str(stdout),
+            "stderr": str(stderr),
+            "fork": fork,
+        }
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         ended = json.loads(self._process.stdout.readline())
+        if not fork:
+            return Ended(ended["pid"], ended["returncode"], {}, "")
         said = stdout.read_text()
         return Ended(ended["pid"], ended["returncode"], json.loads(said) if said else {}, stderr.read_text())
 

@@ -23,6 +23,9 @@ ORPHANED_AT = (
 )
 """Where the worker dies whose recoverer is killed as well."""
 
+EVERY_PASSAGE = {("sqlite", "sync"), ("postgresql", "async")}
+"""Where a recoverer is killed at each passage of a point. Elsewhere at the first of each: it is the same code, and time is short."""
+
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_worker_killed_there_is_recovered(stage: Stage, colour: str, point: str) -> None:
@@ -43,7 +46,8 @@ def test_a_worker_killed_there_is_recovered(stage: Stage, colour: str, point: st
 def test_a_recoverer_killed_there_is_recovered(stage: Stage, colour: str, point: str) -> None:
     reached = 0
     for shape, orphaned_at in ORPHANED_AT:
-        for occurrence in passages(stage, shape, colour, point, orphaned_at):
+        occurrences = passages(stage, shape, colour, point, orphaned_at)
+        for occurrence in occurrences if (stage.kind, colour) in EVERY_PASSAGE else occurrences[:1]:
             reached += 1
             story = stage.new_run(shape, colour)
             killed(story.work("run", orphaned_at))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import gc
 import importlib
 import json
 import math
@@ -19,7 +20,9 @@ import os
 import signal
 import sys
 import traceback
+from contextlib import redirect_stdout
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from recovery import AsyncEngine, Engine, crashpoints
@@ -140,17 +143,26 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def nursery() -> None:
-    """Fork a worker per request line {arguments, environment, stdout, stderr}; answer with its {returncode} when it has ended."""
-    importlib.import_module("recovery.storage.postgres")
-    importlib.import_module("recovery.storage.sqlite")
-    importlib.import_module("psycopg")
+    """Fork a worker per request line; answer with its {returncode} when it has ended."""
+    gc.disable()  # a collection touches every object, and so copies every page that a worker shares with its nursery
     for line in sys.stdin:
         request = json.loads(line)
+        if not request["fork"]:
+            _warm(request)
+            continue
         pid = os.fork()
         if pid == 0:
             _born(request)
         _, status = os.waitpid(pid, 0)
         print(json.dumps({"pid": pid, "returncode": os.waitstatus_to_exitcode(status)}), flush=True)
+
+
+def _warm(request: dict[str, Any]) -> None:
+    """Run in the nursery itself, which then has done what is only done once. Everything is closed before the next fork."""
+    os.environ.update(request["environment"])
+    with Path(request["stdout"]).open("w") as said, redirect_stdout(said):
+        code = main(request["arguments"])
+    print(json.dumps({"pid": os.getpid(), "returncode": code}), flush=True)
 
 
 def _born(request: dict[str, Any]) -> None:
