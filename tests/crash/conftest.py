@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import psycopg
 import pytest
 
 from recovery.examples.inventory.process import Inventory, serve
@@ -56,16 +55,12 @@ def sqlite_stage(crash_directory: Path, inventory: Inventory, nursery: Nursery) 
 
 @pytest.fixture(scope="session")
 def postgresql_stage(
-    postgres_server: PostgresServer, migrated_template: str, crash_directory: Path, inventory: Inventory, nursery: Nursery
+    postgres_server: PostgresServer, crash_directory: Path, inventory: Inventory, nursery: Nursery
 ) -> Iterator[Stage]:
-    database = postgres_server.create(migrated_template)
-    url = postgres_server.url(database)
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("UPDATE meta SET namespace = md5(random()::text)")
+    url = postgres_server.url(postgres_server.take("crash", migrate))
     with closing(Stage(url, inventory, crash_directory / INVENTORY, nursery)) as made:
         made.warm_up()
         yield made
-    postgres_server.drop(database)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

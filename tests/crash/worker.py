@@ -49,6 +49,9 @@ class Hurried:
     def boot_us(self) -> int:
         return self._real.boot_us() + self._ahead_us
 
+    def asks(self) -> bool:
+        return self._real.asks()
+
     def skip(self, seconds: float) -> bool:
         self._ahead_us += math.ceil(seconds * 1e6)
         return True

@@ -1,0 +1,172 @@
+"""Who may go on after a worker died, froze or was overtaken: real processes, real signals, both databases."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from recovery.clocks import read_boot_us
+from recovery.core.entries import Observation, Source, decode
+from recovery.core.errors import LeaseUnavailable
+from recovery.core.ids import Epoch
+from tests.crash.children import COMMAND, ROOT, started, surroundings
+from tests.crash.stage import Stage
+from tests.crash.workflows import SERVICE
+
+HOUR = 3600.0
+ROUNDS = 20
+
+
+def test_a_killed_owner_is_replaced_at_once(stage: Stage, colour: str) -> None:
+    """Its lease runs for another hour, and the recoverer does not wait at all: the dead process is proof enough."""
+    story = stage.new_run("plain", colour)
+    assert story.work("run", "send.after:1", lease=HOUR).killed
+    ended = story.work("recover", wait=0.0, lease=HOUR)
+    story.check_outcome(ended)
+    story.check_once()
+
+
+def test_a_living_owner_is_named_and_left_alone(stage: Stage, colour: str) -> None:
+    story = stage.new_run("plain", colour)
+    with started(story.child("run", stop_at="send.after:1", lease=HOUR)) as (owner,):
+        owner.wait_until_stopped()
+        before = story.rows()
+        refused = story.work("recover", wait=0.0)
+        assert (refused.returncode, refused.report["error"]) == (7, "LeaseUnavailable")
+        assert f"process {owner.pid} on " in refused.report["message"]
+        assert story.rows() == before
+        owner.go_on()
+        story.check_outcome(owner.wait())
+    story.check_once()
+
+
+def test_the_command_names_a_living_owner(stage: Stage) -> None:
+    story = stage.new_run("plain", "sync")
+    with started(story.child("run", stop_at="send.after:1", lease=HOUR)) as (owner,):
+        owner.wait_until_stopped()
+        refused = command(stage, story.run_id, "--no-wait")
+        assert refused.returncode == 7
+        assert f"process {owner.pid} on " in refused.stderr
+        assert "Traceback" not in refused.stderr
+
+
+def test_the_command_recovers_a_killed_run(stage: Stage) -> None:
+    """The whole way of a person: the command, its document and its status; a second time it says the same."""
+    story = stage.new_run("plain", "sync")
+    assert story.work("run", "send.after:1").killed
+    first, again = (command(stage, story.run_id, "--json") for _ in range(2))
+    assert (first.returncode, again.returncode) == (0, 0), first.stderr
+    story.check_growth()
+    assert json.loads(story.outcome_bytes()) == story.expected()
+    documents = [json.loads(said.stdout) for said in (first, again)]
+    assert [document["appended"] for document in documents] == [len(story.durable) - 3, 0]
+    assert documents[0]["outcome"] == documents[1]["outcome"]
+    story.check_once()
+
+
+def test_a_frozen_owner_is_superseded_after_its_lease(stage: Stage, colour: str) -> None:
+    """S17: it wakes up behind its successor, and can write nothing but evidence."""
+    story = stage.new_run("plain", colour)
+    with started(story.child("run", stop_at="send.after:1", lease=1.0)) as (stale,):
+        stale.wait_until_stopped()
+        began_us = read_boot_us()
+        story.check_outcome(story.work("recover", wait=60.0))
+        assert read_boot_us() - began_us >= 1_000_000  # nobody may be overtaken while his lease runs
+        settled = story.durable
+        stale.go_on()
+        ended = stale.wait()
+    assert (ended.returncode, ended.report["error"]) == (7, "FencedOut"), ended
+    assert story.rows() == settled
+    epochs = [row.epoch for row in settled]
+    assert epochs == sorted(epochs)
+    assert {epochs[0], epochs[-1]} == {Epoch(0, 1), Epoch(0, 2)}
+    [kept] = stage.journal.evidence(story.run_id)
+    observation = decode(kept.kind, json.loads(kept.body))
+    assert isinstance(observation, Observation)
+    assert (observation.source, observation.step, kept.epoch) == (Source.LATE, "reserve#1", Epoch(0, 1))
+    story.check_once()
+    story.check_settles_nothing_new()
+
+
+@pytest.mark.timeout(120)
+def test_of_two_recoverers_one_wins(stage: Stage) -> None:
+    """Both are let go in front of the claim at the same moment, and the winner holds the run until the other has given up."""
+    with racers(stage) as (left, right):
+        for _ in range(ROUNDS):
+            story = stage.new_run("plain", "sync")
+            assert story.work("run", "send.after:1").killed
+            for racer in (left, right):
+                racer.say(story.run_id)
+            assert [racer.hear() for racer in (left, right)] == ["ready", "ready"]
+            for racer in (left, right):
+                racer.say("go")
+            heard = {racer: racer.hear() for racer in (left, right)}
+            [winner] = [racer for racer in heard if heard[racer] == "claimed"]
+            [loser] = [racer for racer in heard if racer is not winner]
+            report = json.loads(heard[loser])
+            assert (report["error"], report["exit"]) == ("LeaseUnavailable", LeaseUnavailable.exit_code)
+            assert f"process {winner.pid} on " in report["message"]
+            winner.say("go")
+            assert json.loads(winner.hear()) == {"error": "", "exit": 0, "pid": winner.pid}
+            assert json.loads(story.outcome_bytes()) == story.expected()
+            story.check_once()
+
+
+class Racer:
+    """A conversation with a `racer.py`."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "error", str(ROOT / "tests" / "crash" / "racer.py"), "--db", stage.url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=surroundings({SERVICE: stage.inventory.url}),
+        )
+        self.pid = self._process.pid
+
+    def say(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def hear(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(10)
+        self._process.stdout.close()
+
+
+@contextmanager
+def racers(stage: Stage) -> Iterator[tuple[Racer, Racer]]:
+    with ExitStack() as both:
+        left, right = Racer(stage), Racer(stage)
+        both.callback(left.end)
+        both.callback(right.end)
+        yield left, right
+
+
+def command(stage: Stage, run_id: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """`recover --run-id`, as a person runs it."""
+    arguments = ["--run-id", run_id, "--db", stage.url, "--app", "tests.crash.app:engine", *options]
+    return subprocess.run(
+        [*COMMAND[:3], "-m", "recovery", *arguments],
+        env=surroundings({SERVICE: stage.inventory.url}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
