@@ -318,6 +318,15 @@ def test_18_names_the_time_it_waits_for() -> None:
     assert sent().probe(S, "foreign").conclude(S, NAMED).next_look_us == LATER
 
 
+def test_18_waits_for_a_lagging_look_up_too() -> None:
+    lagging = replace(NAMED, lookup=Lookup(deletion=Deletion.VISIBLE, lag_us=5 * S))
+    story = sent().probe(S, "foreign")
+    look = story.conclude(S, lagging).next_look_us or 0
+    assert look == LATER + 5 * S
+    assert [story.row(look - 1, lagging), story.row(look, lagging)] == [18, 34]
+    assert story.probe(look, "foreign").row(look, lagging) == 17
+
+
 def test_19_a_restored_journal_cannot_know_quiet() -> None:
     assert sent().probe(H, "foreign").row(H, NAMED, restored=True) == 19
 
