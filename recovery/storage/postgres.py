@@ -36,9 +36,12 @@ _PATIENCE: Final = {
 LOCK_TIMEOUT_MS: Final = 10_000  # a row that is locked for longer is somebody's forgotten transaction
 ROUNDS_MAX: Final = 8
 
-_SETTINGS: Final = sa.text(
-    f"SELECT set_config('default_transaction_isolation', 'read committed', false), set_config('lock_timeout', '{LOCK_TIMEOUT_MS}', false)"
-)
+_SETTINGS: Final = {
+    "default_transaction_isolation": "read committed",
+    "lock_timeout": str(LOCK_TIMEOUT_MS),
+    # Every statement here has its index. Without statistics a small table is scanned, and the cached plan outlives its being small.
+    "enable_seqscan": "off",
+}
 # Isolation: under REPEATABLE READ a claimant would not see what was appended before its claim. The others: an acknowledged commit survives.
 _REQUIRED: Final = {
     "default_transaction_isolation": {"read committed"},
@@ -54,11 +57,13 @@ WITH want AS MATERIALIZED (
         head bigint, head_digest text, status text, reason text, at_us bigint, next_look_us bigint)
 ), held AS MATERIALIZED (
     -- Row locks first, in one order for everybody: two batches can then wait for each other, but not in a circle.
-    SELECT w.*, run.number
-    FROM run JOIN want AS w ON run.run_id = w.run_id AND run.owner_token = w.owner
-         AND run.epoch_incarnation = w.incarnation AND run.epoch_n = w.n AND run.head = w.base
-    ORDER BY run.number
-    FOR NO KEY UPDATE OF run
+    -- One look into the index per member: a join is planned as a scan while the table is small, and the plan is kept while it grows.
+    SELECT w.*, locked.number
+    FROM (SELECT * FROM want ORDER BY run_id) AS w CROSS JOIN LATERAL (
+        SELECT run.number FROM run
+        WHERE run.run_id = w.run_id AND run.owner_token = w.owner
+          AND run.epoch_incarnation = w.incarnation AND run.epoch_n = w.n AND run.head = w.base
+        FOR NO KEY UPDATE) AS locked
 ), asked AS MATERIALIZED (
     SELECT k.*, held.run_id
     FROM json_to_recordset(CAST(:keys AS json)) AS k (
@@ -71,21 +76,21 @@ WITH want AS MATERIALIZED (
 ), owned AS (
     SELECT * FROM taken
     UNION ALL
-    SELECT key.environment, key.scope, key.key, key.fingerprint, key.run_id, key.step
-    FROM key JOIN asked ON (key.environment, key.scope, key.key) = (asked.environment, asked.scope, asked.key)
+    SELECT there.* FROM asked CROSS JOIN LATERAL (
+        SELECT key.environment, key.scope, key.key, key.fingerprint, key.run_id, key.step FROM key
+        WHERE key.environment = asked.environment AND key.scope = asked.scope AND key.key = asked.key LIMIT 1) AS there
 ), fit AS MATERIALIZED (
     -- Who loses a key is dropped before the fence. The fence may have to look at its row again (it moved while we waited for the lock),
     -- and must then find this list ready: an INSERT cannot run a second time.
-    SELECT * FROM held WHERE NOT EXISTS (
-        SELECT FROM asked WHERE asked.member = held.member AND NOT EXISTS (
-            SELECT FROM owned
-            WHERE (owned.environment, owned.scope, owned.key) = (asked.environment, asked.scope, asked.key)
-              AND (owned.fingerprint, owned.run_id, owned.step) = (asked.fingerprint, asked.run_id, asked.step)))
+    SELECT * FROM held WHERE member NOT IN (
+        SELECT member FROM asked
+        WHERE (environment, scope, key, fingerprint, run_id, step) NOT IN (
+            SELECT environment, scope, key, fingerprint, run_id, step FROM owned))
 ), fence AS (
     UPDATE run SET head = w.head, head_digest = w.head_digest, status = w.status, reason = w.reason,
                    updated_at_us = w.at_us, next_look_us = w.next_look_us
     FROM fit AS w
-    WHERE run.number = w.number AND run.owner_token = w.owner
+    WHERE run.number = w.number AND run.number = ANY (ARRAY (SELECT number FROM fit)) AND run.owner_token = w.owner
       AND run.epoch_incarnation = w.incarnation AND run.epoch_n = w.n AND run.head = w.base
     RETURNING run.number, w.member
 ), agreed AS MATERIALIZED (
@@ -132,7 +137,8 @@ class PostgresDatabase:
     def _connected(self, connection: Any, _record: object) -> None:
         """Set what is ours to set, and refuse a server whose acknowledged commits do not survive."""
         connection.autocommit = True
-        connection.execute(str(_SETTINGS))
+        for name, value in _SETTINGS.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
         names = ", ".join(f"current_setting('{name}')" for name in _REQUIRED)
         found = connection.execute(f"SELECT {names}").fetchone()
         connection.autocommit = False
