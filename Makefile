@@ -28,8 +28,9 @@ format: $(VENV)/.test ## rewrite the code the way lint wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.test ## regenerate the pages that are made from code
+docs: $(VENV)/.test ## regenerate pages from code, and the output that pages show
 	$(BIN)/python docs/generate.py
+	$(BIN)/python -m tests.docs.runner --rewrite
 
 clean: ## remove the environment, caches and builds
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
