@@ -156,14 +156,16 @@ class Contract:
 
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> Self:
+        """The contract that `to_json` wrote. Raises ValueError on a field that this version does not know: it may lower trust."""
         enums: dict[str, type[StrEnum]] = {"kind": Kind, "window_starts": WindowStart, "after_window": AfterWindow, "replay_success": Replay,
                  "replay_rejection": Replay, "replay_failure": Replay, "enforced": Enforced, "batch": Batch}  # fmt: skip
-        known = {item.name for item in fields(cls)}
-        values: dict[str, Any] = {
-            name: enums[name](value) if name in enums else value for name, value in body.items() if name in known
-        }
+        if unknown := set(body) - {item.name for item in fields(cls)}:
+            raise ValueError(f"unknown field {min(unknown)!r} of a contract")
+        values: dict[str, Any] = {name: enums[name](value) if name in enums else value for name, value in body.items()}
         if values.get("lookup") is not None:
             lookup = dict(values["lookup"])
+            if unknown := set(lookup) - {item.name for item in fields(Lookup)}:
+                raise ValueError(f"unknown field {min(unknown)!r} of a look-up")
             values["lookup"] = Lookup(**{**lookup, "deletion": Deletion(lookup["deletion"])})
         for name in ("stable_fields", "unstated"):
             values[name] = tuple(values.get(name, ()))

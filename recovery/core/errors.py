@@ -296,7 +296,7 @@ class Diverged(ReplayError):
 
 class IncompatibleVersion(ReplayError):
     exit_code = ExitCode.USAGE
-    template = "Run {run_id!r}, entry {seq} has format {found}, this version reads up to {known}. Nothing was changed. Install a newer recovery."
+    template = "Run {run_id!r}: {what} was written by a newer version ({found}; this one reads format {known}). Nothing was changed. Install a newer recovery."
 
 
 class ValueUnreadable(ReplayError):

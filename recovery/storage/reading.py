@@ -55,8 +55,16 @@ def read(journal: Journal, run_id: str) -> Loaded:
         entries=entries,
         late=late,
         history=fold(run_id, entries, observations),
-        contracts={digest: Contract.from_json(codec.loads(text)) for digest, text in contracts.items()},
+        contracts={digest: _contract(run_id, text) for digest, text in contracts.items()},
     )
+
+
+def _contract(run_id: str, text: str) -> Contract:
+    """A stored contract, whole or not at all: what a newer version promises less, an older one must not believe more."""
+    try:
+        return Contract.from_json(codec.loads(text))
+    except ValueError as error:
+        raise IncompatibleVersion(run_id=run_id, what="a contract", found=str(error), known=ENTRY_FORMAT) from error
 
 
 def _decoded(run_id: str, row: Row) -> Entry:
@@ -64,8 +72,8 @@ def _decoded(run_id: str, row: Row) -> Entry:
     body = codec.loads(row.body)
     newest = body.get("format", ENTRY_FORMAT)
     if newest > ENTRY_FORMAT:
-        raise IncompatibleVersion(run_id=run_id, seq=row.seq, found=newest, known=ENTRY_FORMAT)
+        raise IncompatibleVersion(run_id=run_id, what=f"entry {row.seq}", found=f"format {newest}", known=ENTRY_FORMAT)
     try:
         return decode(row.kind, body)
     except ValueError as error:
-        raise IncompatibleVersion(run_id=run_id, seq=row.seq, found=str(error), known=ENTRY_FORMAT) from error
+        raise IncompatibleVersion(run_id=run_id, what=f"entry {row.seq}", found=str(error), known=ENTRY_FORMAT) from error

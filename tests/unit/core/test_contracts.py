@@ -110,3 +110,11 @@ def test_builders_say_what_they_are_named_for() -> None:
 def test_durations_are_whole_microseconds() -> None:
     assert microseconds(timedelta(seconds=1, microseconds=1)) == 1_000_001
     assert microseconds(timedelta(days=365_000)) == 365_000 * 86_400 * 10**6
+
+
+@pytest.mark.parametrize("where", ["contract", "look-up"])
+def test_a_field_from_a_newer_version_is_refused_since_it_may_lower_trust(where: str) -> None:
+    body = Probeable().to_json()
+    (body if where == "contract" else body["lookup"])["only_on_weekdays"] = True
+    with pytest.raises(ValueError, match=f"'only_on_weekdays' of a {where}"):
+        Contract.from_json(body)
