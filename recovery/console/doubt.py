@@ -61,7 +61,7 @@ def effect(step: EffectStep, contract: Contract | None, verdict: Verdict | None)
 
 def _attempts(step: EffectStep) -> list[str]:
     return [
-        f"{attempt.number}: {attempt.purpose} at {words.instant(attempt.sent_at_us)}, until {words.time(attempt.send_until_us)}, epoch {attempt.epoch}"
+        f"{attempt.number}: {attempt.purpose} at {words.exact(attempt.sent_at_us)}, until {words.exact(attempt.send_until_us)}, epoch {attempt.epoch}"
         for attempt in step.attempts
     ] or ["none"]
 
@@ -71,7 +71,7 @@ def _answers(step: EffectStep) -> list[str]:
     for noted in step.observations:
         seen = noted.observation
         whose = f"{seen.source.value} to attempt {seen.attempt}" if seen.attempt is not None else seen.source.value
-        told.append(f"{words.instant(seen.observed_at_us)}, {whose}: {answer(noted.answer)}")
+        told.append(f"{words.exact(seen.observed_at_us)}, {whose}: {answer(noted.answer)}")
     return told or ["none"]
 
 
@@ -81,7 +81,7 @@ def _verdict(verdict: Verdict) -> list[tuple[str, RenderableType]]:
         ("assumes", words.bounded(", ".join(verdict.assumptions)) or "nothing"),
     ]
     if verdict.next_look_us is not None:
-        rows.append(("next look", words.instant(verdict.next_look_us)))
+        rows.append(("next look", words.exact(verdict.next_look_us)))
     if wanted := next((text for reason, text in SETTLED_BY.items() if reason.value == verdict.reason), None):
         rows.append(("to settle it", Text(wanted, style="bold")))
     return rows

@@ -5,7 +5,9 @@ Owns its wording. Takes the run as it was read and what the engine concluded. In
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -17,6 +19,7 @@ from recovery.core.entries import OutcomeKind, Status
 from recovery.definitions.recovered import Recovered, StepVerdict
 from recovery.storage.reading import Loaded
 
+_OUTCOME_MAX: Final = 2000  # characters
 _SENT = {"send": "sent", "resend": "re-sent under the same key", "ask": "asked", "close": "closed"}
 _CAME_TO = {"adopt": "adopted its outcome", "reject": "adopted its rejection", "not_executed": "proved it not executed",
             "park": "left it in doubt", "wait": "will look again", "keep": "kept its outcome", "diverge": "stopped"}  # fmt: skip
@@ -30,7 +33,7 @@ def recovered(paper: Paper, loaded: Loaded, what: Recovered[object], *, appended
     if what.error is not None and loaded.history.ended is None:
         rows.append(("because", Text(words.safe(str(what.error)))))
     rows.append(("this call", _done(what, appended)))
-    rows.append(("journal", words.counted(run.head, "entry", "entries")))
+    rows.append(("journal", f"{words.counted(run.head, 'entry', 'entries')}, head {words.digest(run.head_digest)}"))
     title = f"run {words.bounded(run.run_id)}: {what.status.value.replace('_', ' ')}"
     style = STYLES[what.status].removeprefix("bold ")
     parts: list[RenderableType] = [paper.panel(title, facts(rows), style)]
@@ -46,10 +49,11 @@ def _outcome(loaded: Loaded) -> list[tuple[str, RenderableType]]:
     if ended is None:
         return []
     if ended.outcome is OutcomeKind.APPLIED:
-        outcome = Text(words.value(ended.value, 2000), style="bold green")
+        outcome = Text(words.value(ended.value, _OUTCOME_MAX), style="bold green")
     else:
         message = ended.value.get("message", "") if isinstance(ended.value, dict) else ""
-        outcome = Text(f"{words.bounded(ended.error)}: {words.bounded(str(message), 2000)}", style="bold red")
+        told = message if str(message).startswith(f"{ended.error}: ") else f"{ended.error}: {message}"
+        outcome = Text(words.bounded(told, _OUTCOME_MAX), style="bold red")
     return [("outcome", outcome), ("settled", words.instant(ended.at_us))]
 
 
@@ -75,6 +79,7 @@ def _by_step(verdicts: Sequence[StepVerdict]) -> list[str]:
     for step, of in grouped.items():
         if [verdict.action for verdict in of] == ["keep"]:
             continue
-        acts = [f"{(_SENT | _CAME_TO)[verdict.action]} ({verdict.reason})" for verdict in of]
-        told.append(f"{words.bounded(step)}: {', '.join(acts)}")
+        acts = Counter(f"{(_SENT | _CAME_TO)[verdict.action]} ({verdict.reason})" for verdict in of)
+        each = [act if times == 1 else f"{act}, {times} times" for act, times in acts.items()]
+        told.append(f"{words.bounded(step)}: {'; '.join(each)}")
     return told

@@ -46,6 +46,8 @@ def runs(infos: Sequence[RunInfo], *, cut: bool = False) -> RenderableType:
 
 
 def _worker(info: RunInfo) -> Text:
+    if info.status.settled:
+        return Text()
     if info.owner is None:
         return Text("orphaned" if info.orphaned else "", style="bold yellow")
     dead = Text(", dead", style="bold yellow") if info.orphaned else Text()

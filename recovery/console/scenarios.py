@@ -79,6 +79,6 @@ def summary(paper: Paper, results: Sequence[Result]) -> RenderableType:
 
 
 def _failure(paper: Paper, result: Result) -> RenderableType:
-    problems = [Text(words.safe(problem), style="bold red") for problem in result.problems]
+    problems = [Text(words.safe(told), style="bold red") for problem in result.problems for told in problem.splitlines()]
     transcript = [Text(words.safe(told)) for told in result.transcript.splitlines()]
     return paper.panel(f"{result.path}, {result.store}, {result.colour}", Group(*problems, *transcript), "red")

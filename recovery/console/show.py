@@ -24,7 +24,7 @@ def show(paper: Paper, info: RunInfo, loaded: Loaded, *, limit: int) -> Renderab
     rows: list[tuple[str, RenderableType]] = [
         ("workflow", words.bounded(info.workflow)),
         ("status", status(info.status) + reason),
-        ("epoch", f"{info.epoch}, held by {worker}"),
+        ("epoch", info.epoch if info.status.settled else f"{info.epoch}, held by {worker}"),
         ("journal", f"{info.entries:,} entries, verified, head {words.digest(run.head_digest)}"),
     ]
     if info.next_look is not None:

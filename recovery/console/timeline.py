@@ -177,7 +177,7 @@ def _verdict(entry: Verdict) -> Line:
     row = "" if entry.row == entry.action else f" ({entry.row})"
     details = [_resting(entry.assumptions)] if entry.assumptions else []
     if entry.next_look_us is not None:
-        details.append(f"next look at {words.instant(entry.next_look_us)}")
+        details.append(f"next look at {words.exact(entry.next_look_us)}")
     return Line(what, entry.at_us, entry.step, f"{entry.action}: {words.bounded(entry.reason)}{row}", tuple(details))
 
 

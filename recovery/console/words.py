@@ -48,15 +48,21 @@ def time(us: int) -> str:
 
 
 def instant(us: int) -> str:
+    """2026-01-31 12:00:00 UTC."""
     return f"{date(us)} {moment(us).strftime('%H:%M:%S')} UTC"
 
 
+def exact(us: int) -> str:
+    """2026-01-31 12:00:00.123 UTC: where the order within a second matters."""
+    return f"{date(us)} {time(us)[:-3]} UTC"
+
+
 def duration(us: int) -> str:
-    """Two significant places or so: 250 us, 1.2 ms, 3.4 s, 20 min, 24 h."""
+    """About three places: 250 us, 1.2 ms, 3.4 s, 20 min, 24 h."""
     if us < 0:
         return f"-{duration(-us)}"
     for index, (unit, size) in enumerate(_UNITS):
-        if us >= size:
+        if us >= (2 * size if unit == "d" else size):  # a window of 24 h is known by that name
             if unit in {"d", "h", "min"}:
                 return _two(us, _UNITS[index : index + 2])
             return f"{us / size:.3g} {unit}" if us < 1000 * size else f"{us // size} {unit}"

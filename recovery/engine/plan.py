@@ -20,6 +20,7 @@ from recovery.core.judgement import Judgement, conclude
 from recovery.core.machine import Machine, Unwind
 from recovery.core.operations import Decide, Now, Op
 from recovery.core.policy import Budget
+from recovery.core.rows import Action
 from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Surroundings
 from recovery.drivers.asynchronous import AsyncDriver
@@ -34,6 +35,8 @@ ALONE: Final = (
     "whether the app can ask or close, beyond what the stored contract says",
 )
 """What the journal alone cannot tell about an unsettled intent."""
+
+_PARKED: Final = "then the run would be in doubt, and a person must look"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +74,8 @@ class Plan:
 def from_journal(loaded: Loaded, *, now_us: int, budget: Budget) -> Plan:
     """Each unsettled intent, judged by its stored contract. Pure."""
     steps = tuple(_alone(loaded, step, now_us, budget) for step in loaded.history.unsettled)
-    then = "then the workflow would continue; the journal alone cannot tell how"
+    parked = any(step.action == Action.PARK.value for step in steps)
+    then = _PARKED if parked else "then the workflow would continue; the journal alone cannot tell how"
     return _plan(loaded, now_us, steps, then, alone=True)
 
 
@@ -205,6 +209,8 @@ def _replayed(engine: Wiring, loaded: Loaded, workflow: Workflow[..., Any]) -> _
 
 
 def _then(dry: _Dry) -> str:
+    if dry.machine.judgements and dry.machine.judgements[-1][1].action is Action.PARK:
+        return _PARKED
     if dry.reached and isinstance(dry.reached[-1], Decide):
         return f"then the workflow would decide {dry.reached[-1].subject.name!r}"
     return "then the workflow would continue from there"
