@@ -211,6 +211,8 @@ def demo(
     debug: Debug = False,
 ) -> None:
     """Crash a worker for real between the effect and its answer, then recover its run."""
+    if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        raise typer.BadParameter(f"{keep} is not empty: the demo starts from nothing.", param_hint="--keep")
 
     def work(output: Output, common: Common) -> ExitCode:  # noqa: ARG001  # the demo brings its own database
         from recovery.cli.demonstrating import demo

@@ -23,6 +23,7 @@ from recovery.console.story import Claim, Scene, ending, scene
 from recovery.core.errors import ExitCode, ExtraMissing
 
 if TYPE_CHECKING:
+    from recovery.console.paper import Paper
     from recovery.examples.inventory.process import Inventory
 
 RUN: Final = "incident-7"
@@ -48,7 +49,7 @@ def demo(output: Output, *, keep: Path | None) -> ExitCode:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recovery-demo-"))) if keep is None else keep
         directory.mkdir(parents=True, exist_ok=True)
-        for happened in _Stage(directory.absolute(), stack, colour=paper is not None and paper.terminal).scenes():
+        for happened in _Stage(directory.absolute(), stack, paper).scenes():
             told.append(happened)
             if paper is not None:
                 paper.print(scene(paper, len(told), happened))
@@ -78,7 +79,7 @@ class _Stage:
 
     directory: Path
     stack: ExitStack
-    colour: bool
+    paper: Paper | None
     inventory: Inventory = field(init=False)
 
     @property
@@ -153,7 +154,7 @@ class _Stage:
 
     def _recover(self) -> tuple[dict[str, Any], Scene]:
         command = ["recover", "--run-id", RUN, "--app", APP]
-        ended = self._typed(command, colour=self.colour)
+        ended = self._typed(command, show=True)
         answer = self._answer(command)
         receipt = self._receipt()
         return answer, Scene(
@@ -171,7 +172,7 @@ class _Stage:
     def _again(self, first: dict[str, Any]) -> Scene:
         command = ["recover", "--run-id", RUN, "--app", APP]
         before, entries = self._journal()
-        ended = self._typed(command, colour=self.colour)
+        ended = self._typed(command, show=True)
         again = self._answer(command)
         after, _ = self._journal()
         return Scene(
@@ -205,19 +206,19 @@ class _Stage:
 
     def _journal(self) -> tuple[str, list[dict[str, Any]]]:
         """Head digest and entries, as `recover show --json` tells them."""
-        shown = self._typed(["recover", "show", RUN, "--json"], colour=False)
+        shown = self._typed(["recover", "show", RUN, "--json"])
         document = json.loads(shown.stdout)
         return document.get("head_digest", ""), document.get("entries", [])
 
     def _answer(self, command: list[str]) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(self._typed([*command, "--json"], colour=False).stdout)
+        answer: dict[str, Any] = json.loads(self._typed([*command, "--json"]).stdout)
         return answer
 
-    def _typed(self, command: list[str], *, colour: bool) -> subprocess.CompletedProcess[str]:
+    def _typed(self, command: list[str], *, show: bool = False) -> subprocess.CompletedProcess[str]:
         """The command line as a person would type it, of this very installation."""
         return subprocess.run(  # noqa: S603  # our own interpreter and module
             [sys.executable, "-m", "recovery", *command[1:]],
-            env=self._environment(colour=colour),
+            env=self._environment(show=show),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -225,10 +226,12 @@ class _Stage:
             timeout=120,
         )
 
-    def _environment(self, *, colour: bool = False) -> dict[str, str]:
+    def _environment(self, *, show: bool = False) -> dict[str, str]:
         own = {"RECOVERY_DB": self.journal_url, "INVENTORY_URL": self.inventory.url}
         kept = {name: text for name, text in os.environ.items() if name not in {"RECOVERY_APP", "RECOVERY_CRASH_AT", "FORCE_COLOR"}}
-        return kept | own | ({"FORCE_COLOR": "1", "COLUMNS": "96"} if colour else {})
+        if not show or self.paper is None or not self.paper.terminal:
+            return kept | own
+        return kept | own | {"FORCE_COLOR": "1", "COLUMNS": str(self.paper.inner_width)}
 
 
 def _reservation(answer: dict[str, Any]) -> Any:

@@ -29,6 +29,11 @@ class Paper:
         self.console = Console(file=stream, highlight=False, soft_wrap=False, force_terminal=terminal, width=width)
         self.terminal = self.console.is_terminal
 
+    @property
+    def inner_width(self) -> int:
+        """Columns inside a panel."""
+        return min(self.console.width, PANEL_WIDTH_MAX) - 4
+
     def print(self, *parts: RenderableType) -> None:
         for part in parts:
             if self.terminal:
@@ -41,7 +46,7 @@ class Paper:
         """A titled box; in a pipe the title and an indented body."""
         if not self.terminal:
             return Group(Text(f"{title}:"), Padding(body, (0, 0, 0, 2), expand=False))
-        width = min(self.console.width, PANEL_WIDTH_MAX)
+        width = self.inner_width + 4
         return Panel(
             body, title=Text(f" {title} ", style=f"bold {style}"), title_align="left", border_style=style, box=ROUNDED, width=width
         )

@@ -116,6 +116,8 @@ class SqliteDatabase:
                 return self._absent(writing=writing)
             self._check_file()
             found = self._version()
+            if found is None and self._create and not writing:
+                return False  # a read neither makes a journal out of an empty file nor puts tables into somebody else's
             if found != VERSION:
                 self._outdated(found)
             self._ready = True

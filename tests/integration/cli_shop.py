@@ -36,7 +36,7 @@ def mail(call: Call, *, to: str) -> str:
     return f"sent to {to}"
 
 
-@effect(contracts.Keyed(window=timedelta(hours=24)), environment=world, rejects=(NoStock,), timeout=timedelta(seconds=20))
+@effect(contracts.Keyed(window=timedelta(hours=24)), environment=world, rejects=(NoStock,), timeout=timedelta(seconds=2))
 def book(call: Call, *, item: str) -> str:
     if item == "nothing":
         raise NoStock(item=item)

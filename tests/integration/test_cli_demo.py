@@ -1,0 +1,71 @@
+"""`recover demo`: the canonical incident, told and checked."""
+
+from __future__ import annotations
+
+import re
+
+from tests.integration.cli_place import Place
+
+
+def test_the_demo_holds_and_says_why(place: Place) -> None:
+    ended = place.recover("demo", "--json", "--keep", "kept")
+    assert (ended.code, ended.err) == (0, "")
+    claims = [claim for scene in ended.document["scenes"] for claim in scene["claims"]]
+    assert ended.document["holds"] is True
+    assert len(claims) == 14
+    assert [claim for claim in claims if claim["expected"] != claim["found"]] == []
+    stock = [claim["found"] for claim in claims if "in stock" in claim["text"]]
+    assert stock == [10, 8, 8, 8]
+    shown = place.recover("show", "incident-7", "--db", "sqlite:///kept/journal.db")
+    assert shown.code == 0
+    assert "key reservation-1" in shown.out
+    again = place.recover("demo", "--keep", "kept")
+    assert (again.code, again.out) == (2, "")
+    assert "kept is not empty" in again.err
+
+
+def test_the_demo_reads_like_a_story(place: Place) -> None:
+    before = place.files()
+    ended = place.recover("demo")
+    assert (ended.code, ended.err) == (0, "")
+    assert re.findall(r"^(\d\. .*):$", ended.out, flags=re.MULTILINE) == [
+        "1. An inventory service that keeps receipts",
+        "2. A worker reserves two units, and dies before it hears",
+        "3. What the journal knows",
+        "4. Recover",
+        "5. Recover once more",
+    ]
+    assert "An engine that keeps only results" in ended.out
+    assert ended.out.endswith("The original reservation came back, and two units are gone, once.\n")
+    assert place.files() == before
+
+
+def test_a_demo_whose_claims_do_not_hold_ends_non_zero(place: Place) -> None:
+    """The service of this demo starts with other stock than the demo believes."""
+    (place.directory / "sitecustomize.py").write_text(
+        "import sys\n"
+        "if '-m' in sys.orig_argv and 'recovery.examples.inventory' in sys.orig_argv:\n"
+        "    sys.argv = [word.replace('FILTER-A=10', 'FILTER-A=11') for word in sys.argv]\n"
+        "    sys.orig_argv[:] = [word.replace('FILTER-A=10', 'FILTER-A=11') for word in sys.orig_argv]\n"
+    )
+    ended = place.recover("demo", PYTHONPATH=str(place.directory))
+    assert ended.code == 70
+    assert "✗ the service says: 10 units of FILTER-A in stock: expected 10, found 11" in ended.out
+    assert "do not hold" in ended.out
+
+
+def test_a_missing_extra_is_named(place: Place) -> None:
+    (place.directory / "sitecustomize.py").write_text(
+        "import sys\n"
+        "from importlib.machinery import PathFinder\n\n"
+        "class Without(PathFinder):\n"
+        "    @classmethod\n"
+        "    def find_spec(cls, name, path=None, target=None):\n"
+        "        return None if name == 'uvicorn' else super().find_spec(name, path, target)\n\n"
+        "sys.meta_path[sys.meta_path.index(PathFinder)] = Without\n"
+    )
+    ended = place.recover("demo", PYTHONPATH=str(place.directory))
+    assert ended.code == 2
+    assert ended.sentence == (
+        "The demo needs uvicorn, which is not installed here. Nothing happened. Install it with: pip install 'recovery[demo]'"
+    )
