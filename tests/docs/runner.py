@@ -43,10 +43,10 @@ VARIES = [
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(Z| UTC)?", "TIME"),
     (r"\d{4}-\d\d-\d\d", "DATE"),
     (r"\b\d\d:\d\d:\d\d\.\d+", "CLOCK"),
-    (r"(\+|after )[\d.]+ (us|ms|s|min)\b", "AFTER"),
+    (r"(\+|attempt \d+ after )[\d.]+ (us|ms|s|min)\b", r"\1TIME"),
     (r"\bprocess \d+( on [\w.-]+)?", "process PID"),
+    (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "KEY"),  # derived from the database's random namespace
     (r"\b[0-9a-f]{64}\b|\b(?=[0-9a-f]*\d)[0-9a-f]{12}\b", "DIGEST"),
-    (r"\b[0-9a-f]{32}\b", "NAMESPACE"),
     (r"port \d+|127\.0\.0\.1:\d+", "PORT"),
     (r"[ \t]{2,}|[ \t]+$", " "),  # columns are as wide as what is in them
 ]
