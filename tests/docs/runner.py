@@ -120,14 +120,14 @@ class Shell:
     """One bash in a directory. What it started ends with it, by its process group."""
 
     def __init__(self, directory: Path, stand_ins: Mapping[str, str]) -> None:
-        kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TMPDIR", "XDG_RUNTIME_DIR") if name in os.environ}
+        kept = {name: os.environ[name] for name in ("TMPDIR", "XDG_RUNTIME_DIR") if name in os.environ}
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         self.directory = directory
         self._stand_ins = stand_ins
         self._bash = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
             cwd=directory,
-            env={**kept, "PATH": path, "HOME": str(directory), "TERM": "dumb", "PYTHONUNBUFFERED": "1"},
+            env={**kept, "PATH": path, "HOME": str(directory), "TERM": "dumb", "LC_ALL": "C.UTF-8", "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
