@@ -35,6 +35,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+_SECONDS_MAX = 10**9
+_LIMIT_MAX = 10**6
+
 Db = Annotated[
     str | None,
     typer.Option("--db", metavar="URL", help="The journal's database. Default: RECOVERY_DB, the app's, sqlite:///recovery.db."),
@@ -93,7 +96,13 @@ def recover(
     ] = False,
     max_wait: Annotated[
         float | None,
-        typer.Option("--max-wait", metavar="SECONDS", min=0, help="How long to wait for either. Default: 60, or as the app says."),
+        typer.Option(
+            "--max-wait",
+            metavar="SECONDS",
+            min=0,
+            max=_SECONDS_MAX,
+            help="How long to wait for either. Default: as the app says, or 60.",
+        ),
     ] = None,
     as_json: Json = False,
     debug: Debug = False,
@@ -116,6 +125,8 @@ def recover(
     if run_id is None:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(int(ExitCode.USAGE))
+    if max_wait is not None and not max_wait >= 0:
+        raise typer.BadParameter("it is not a number.", param_hint="--max-wait")
     chosen = run_id
     wait = timedelta(0) if no_wait else None if max_wait is None else timedelta(seconds=max_wait)
 
@@ -135,7 +146,7 @@ def recover(
 def runs(
     context: typer.Context,
     status: Annotated[Status | None, typer.Option("--status", metavar="STATUS", help=f"Only these: {', '.join(Status)}.")] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=_LIMIT_MAX, help="At most so many.")] = 100,
     app: App = None,
     db: Db = None,
     as_json: Json = False,
@@ -186,14 +197,20 @@ def migrate(context: typer.Context, app: App = None, db: Db = None, as_json: Jso
 @app.command()
 def replay(
     context: typer.Context,
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Scenario files, or directories of them.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", exists=True, help="Scenario files, or directories of them.")],
     store: Annotated[
-        list[str] | None, typer.Option("--store", metavar="STORE", help="memory, sqlite or a PostgreSQL URL; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--store", metavar="STORE", help="memory, sqlite or a PostgreSQL URL; may be repeated. Default: memory and sqlite."
+        ),
     ] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Run scenarios and say which of them hold."""
+    """Play scenarios on stores, in both colours, and say which of them hold."""
+    for name in store or []:
+        if name not in {"memory", "sqlite"} and not name.startswith("postgresql://"):
+            raise typer.BadParameter(f"{name} is no store: say memory, sqlite or a postgresql:// URL.", param_hint="--store")
 
     def work(output: Output, common: Common) -> ExitCode:  # noqa: ARG001  # scenarios bring their own databases
         from recovery.cli.replaying import replay
@@ -224,5 +241,6 @@ def demo(
 
 def main() -> None:
     """The console script."""
-    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a terminal that cannot show a letter still shows the rest
+    if sys.stdout is not None:  # a process may be started without one
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a terminal that cannot show a letter still shows the rest
     app(prog_name="recover")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from recovery.cli import documents
 from recovery.cli.output import Output
@@ -28,14 +28,23 @@ if TYPE_CHECKING:
     from recovery.cli.target import AnyEngine
 
 
+MAX_WAIT: Final = timedelta(seconds=60)
+"""A command ends: where the app's engine would wait for ever, as a worker may, this is how long."""
+
+
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long the command may wait: for a run's owner, and for named times. None: as the app's engine says."""
+    """How long the command may wait, for a run's owner and for named times. None: nobody said."""
 
     max_wait: timedelta | None = None
 
-    def of(self, engine: AnyEngine) -> timedelta | None:
-        return engine.budget.max_wait if self.max_wait is None else self.max_wait
+    def for_times(self, engine: AnyEngine) -> timedelta:
+        own = MAX_WAIT if engine.budget.max_wait is None else engine.budget.max_wait
+        return own if self.max_wait is None else self.max_wait
+
+    def for_owner(self, engine: AnyEngine) -> timedelta:
+        """Unless somebody said less, long enough for the lease of a silent owner to end."""
+        return max(self.for_times(engine), engine.lease.term + timedelta(seconds=5)) if self.max_wait is None else self.max_wait
 
 
 def recover(output: Output, target: Target, run_id: str, patience: Patience) -> ExitCode:
@@ -45,7 +54,7 @@ def recover(output: Output, target: Target, run_id: str, patience: Patience) -> 
     try:
         before = engine.journal.find(run_id)
         with progress(output) as tell:
-            what = _recovered(target, engine, run_id, patience.of(engine), tell)
+            what = _recovered(target, engine, run_id, patience, tell)
         loaded = read(engine.journal, run_id)
         info, appended = engine.info(loaded.run), loaded.run.head - (before.head if before else 0)
     finally:
@@ -59,9 +68,8 @@ def recover(output: Output, target: Target, run_id: str, patience: Patience) -> 
     return what.exit_code
 
 
-def _recovered(target: Target, engine: AnyEngine, run_id: str, wait: timedelta | None, tell: Any) -> Recovered[Any]:
-    budget = replace(engine.budget, max_wait=wait)
-    owner_wait = timedelta.max if wait is None else wait
+def _recovered(target: Target, engine: AnyEngine, run_id: str, patience: Patience, tell: Any) -> Recovered[Any]:
+    budget, owner_wait = replace(engine.budget, max_wait=patience.for_times(engine)), patience.for_owner(engine)
     try:
         if isinstance(engine, AsyncEngine):
             return asyncio.run(engine.recover(run_id, wait_for_owner=owner_wait, budget=budget, progress=tell))

@@ -1,44 +1,43 @@
 """`recover replay`: scenarios, one line each, and the transcript of what fails.
 
-Owns how results are counted and told while they come. What a scenario is and how it runs is `recovery.testing.replay`'s.
+Owns what the command counts and how it ends. What a scenario is and how it is played is `recovery.testing.replay`'s.
 """
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from recovery.cli.output import Output
 from recovery.console import scenarios
 from recovery.core.errors import ExitCode
+from recovery.testing.replay import ScenarioResult, files, replay_paths
 
 
 def replay(output: Output, paths: list[Path], *, stores: list[str]) -> ExitCode:
-    """0 if all hold, 1 if one does not. Raises what a scenario file that cannot be read raises."""
-    replay_paths = import_module("recovery.testing.replay").replay_paths
-    live = sys.stderr.isatty() and not output.as_json
-    with scenarios.Counting(sys.stderr if live else None) as counting:
-
-        def told(result: scenarios.Result) -> None:
-            counting.one(result.name)
-            if not output.as_json:
-                output.paper().print(scenarios.line(result))
-
-        results: list[scenarios.Result] = replay_paths(paths, stores=stores, on_result=told)
-    failed = [result for result in results if not result.passed]
+    """0 if all hold, 1 if one does not or there are none. Raises what a store that cannot be used raises."""
+    if output.as_json:
+        results = replay_paths(paths, stores=stores)
+    else:
+        with scenarios.Counting(output.paper(), len(files(paths)) * len(stores)) as counting:
+            results = replay_paths(paths, stores=stores, on_result=counting.one)
     output.answer(lambda: _document(results), lambda paper: scenarios.summary(paper, results))
-    return ExitCode.FAILED if failed or not results else ExitCode.SETTLED
+    return ExitCode.SETTLED if results and all(result.passed for result in results) else ExitCode.FAILED
 
 
-def _document(results: list[scenarios.Result]) -> dict[str, Any]:
+def _document(results: list[ScenarioResult]) -> dict[str, Any]:
     told = [
         {
-            "path": str(result.path), "name": result.name, "store": result.store, "colour": result.colour, "passed": result.passed,
-            "problems": list(result.problems), "transcript": result.transcript, "seconds": result.seconds,
+            "path": str(result.path),
+            "name": result.name,
+            "store": result.store,
+            "colour": result.colour,
+            "passed": result.passed,
+            "problems": list(result.problems),
+            "transcript": result.transcript,
+            "seconds": result.seconds,
         }
         for result in results
-    ]  # fmt: skip
+    ]
     held = sum(result.passed for result in results)
     return {"scenarios": told, "passed": held, "failed": len(results) - held}

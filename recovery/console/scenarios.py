@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self, TextIO
+from typing import Protocol, Self
 
-from rich.console import Console, Group, RenderableType
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.console import Group, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from recovery.console import words
@@ -16,7 +16,7 @@ from recovery.console.paper import Paper
 
 
 class Result(Protocol):
-    """What is told about one scenario on one store in one colour."""
+    """What is told about one play: a scenario on one store in one colour."""
 
     @property
     def path(self) -> Path: ...
@@ -37,35 +37,36 @@ class Result(Protocol):
 
 
 class Counting:
-    """A moving line that says how many are done, on a terminal; nothing elsewhere."""
+    """Prints each result when it is there; on a terminal above a bar. `files`: how many are played, once for each store."""
 
-    def __init__(self, stream: TextIO | None) -> None:
-        columns = (
-            SpinnerColumn(),
-            TextColumn("{task.completed:.0f} done, last {task.description}", markup=False),
-            TimeElapsedColumn(),
-        )
-        console = Console(file=stream) if stream is not None else None
-        self._progress = Progress(*columns, console=console, transient=True) if console is not None else None
-        self._task = self._progress.add_task("none", total=None) if self._progress is not None else None
+    def __init__(self, paper: Paper, files: int) -> None:
+        self._paper = paper
+        self._last: Result | None = None
+        columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TextColumn("files"), TimeElapsedColumn())
+        self._bar = Progress(*columns, console=paper.console, transient=True, disable=not paper.terminal)
+        self._task = self._bar.add_task("scenarios", total=files)
 
-    def one(self, name: str) -> None:
-        if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, advance=1, description=words.bounded(name))
+    def one(self, result: Result) -> None:
+        if not self._paper.terminal:
+            self._paper.print(line(result))
+            return
+        self._bar.print(line(result))
+        if self._last is not None and (self._last.path, self._last.store) != (result.path, result.store):
+            self._bar.advance(self._task)  # the file before it is done
+        self._last = result
 
     def __enter__(self) -> Self:
-        if self._progress is not None:
-            self._progress.start()
+        self._bar.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+        self._bar.stop()
 
 
 def line(result: Result) -> RenderableType:
     mark = Text("✓ ", style="bold green") if result.passed else Text("✗ ", style="bold red")
-    where = Text(f"  {result.store}, {result.colour}, {result.seconds:.2f} s", style="dim")
+    played = ", ".join(word for word in (result.store, result.colour, f"{result.seconds:.2f} s") if word)
+    where = Text(f"  {played}", style="dim")
     return mark + Text(words.bounded(result.name)) + where
 
 
@@ -73,7 +74,7 @@ def summary(paper: Paper, results: Sequence[Result]) -> RenderableType:
     """The failures with their transcripts, then the count."""
     failed = [result for result in results if not result.passed]
     parts: list[RenderableType] = [_failure(paper, result) for result in failed]
-    held = f"{len(results) - len(failed)} of {words.counted(len(results), 'scenario run')} hold"
+    held = f"{len(results) - len(failed):,} of {words.counted(len(results), 'play')} hold"
     parts.append(Text(held if results else "no scenarios were found", style="bold green" if results and not failed else "bold red"))
     return Group(*parts)
 

@@ -65,7 +65,8 @@ def duration(us: int) -> str:
         if us >= (2 * size if unit == "d" else size):  # a window of 24 h is known by that name
             if unit in {"d", "h", "min"}:
                 return _two(us, _UNITS[index : index + 2])
-            return f"{us / size:.3g} {unit}" if us < 1000 * size else f"{us // size} {unit}"
+            number = us / size
+            return f"{number:.3g} {unit}" if number < 999.5 else f"{round(number)} {unit}"
     return f"{us} us"
 
 
