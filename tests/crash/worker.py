@@ -98,7 +98,8 @@ def _settings(asked: argparse.Namespace) -> dict[str, Any]:
     return {
         "database": journal,
         "clock": Hurried(clock) if asked.hurried else clock,
-        "lease": Lease(term=lease, renew_every=lease / 3),
+        # Whoever is to be stopped renews nothing: stopped inside a renewal, it would keep SQLite's one write lock.
+        "lease": Lease(term=lease, renew_every=timedelta(hours=1) if os.environ.get(STOP) else lease / 3),
         "wait_for_owner": timedelta(seconds=asked.wait),
         "budget": Budget(attempts=20, backoff=timedelta(milliseconds=1)),
         "workflows": WORKFLOWS[asked.colour].values(),
