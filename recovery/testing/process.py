@@ -22,6 +22,9 @@ from recovery.testing.ledger import Ended, Ledger
 REAL_SECONDS_MAX: Final = 60.0
 """How long a process may really take from one stop to the next: a deadlock is a failed scenario, not a hanging one."""
 
+PASSAGES_MAX: Final = 5_000
+"""How many named places a process may pass in one move: a loop without end is a failed scenario, too."""
+
 
 class Killed(BaseException):
     """What ends a simulated process: no code of its own may handle it."""
@@ -39,9 +42,9 @@ class StopAt:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of a process: `paused` and `died` at `point`, or `ended` with what its call came to."""
+    """What became of a process: `paused`, `died`, or `ended` with what its call came to. `endless`: it was put down, since it never ended."""
 
-    state: Literal["paused", "died", "ended"]
+    state: Literal["paused", "died", "ended", "endless"]
     point: str = ""
     ended: Ended | None = None
 
@@ -56,9 +59,11 @@ class Process:
     ledger: Ledger
     now_us: Callable[[], int]
     dead: bool = False
+    endless: bool = False
     paused_at: str = ""
     _stop: StopAt | None = None
     _passed: int = 0
+    _passages: int = 0
     _reports: queue.Queue[Report] = field(default_factory=queue.Queue)
     _resumed: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -89,6 +94,10 @@ class Process:
     def reach(self, point: str) -> None:
         """Pass a named place: the hook of crash points, and of places inside the environment."""
         self.check()
+        self._passages += 1
+        if self._passages > PASSAGES_MAX:
+            self.endless = self.dead = True
+            self.check()
         stop = self._stop
         if stop is None or point != stop.point or (stop.step is not None and stop.step != current_step.get()):
             return
@@ -119,7 +128,7 @@ class Process:
         self.check()
 
     def _arm(self, stop: StopAt | None) -> None:
-        self._stop, self._passed = stop, 0
+        self._stop, self._passed, self._passages = stop, 0, 0
 
     def _go_on(self) -> Report:
         self._resumed.set()
@@ -129,6 +138,7 @@ class Process:
         try:
             report = self._reports.get(timeout=REAL_SECONDS_MAX)
         except queue.Empty:
+            self.dead = True  # it ends at the next place that it passes
             raise TimeoutError(f"process {self.name} neither ended nor stopped within {REAL_SECONDS_MAX} real seconds") from None
         if report.state != "paused":
             self.paused_at = ""
@@ -142,6 +152,6 @@ class Process:
             try:
                 ended = call()
             except Killed:
-                self._reports.put(Report("died"))
+                self._reports.put(Report("endless" if self.endless else "died"))
             else:
                 self._reports.put(Report("ended", ended=ended))

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from recovery.core.contracts import microseconds
+from recovery.core.errors import RecoveryError
 from recovery.core.policy import Budget, Lease
 from recovery.definitions.effect import Effect
 from recovery.definitions.effect import Environment as Declared
@@ -27,7 +28,7 @@ from recovery.testing.inline import Program as Steps
 from recovery.testing.inline import inline_workflow
 from recovery.testing.ledger import Ledger, Left
 from recovery.testing.moves import Advance, Change, Environment, Expect, Happens, Kill, Move, Recover, Resume, Run, Stop
-from recovery.testing.process import Process, Report, StopAt
+from recovery.testing.process import PASSAGES_MAX, Process, Report, StopAt
 from recovery.testing.promises import broken
 from recovery.testing.scenario import Scenario
 from recovery.testing.steps import Module, Step
@@ -96,12 +97,17 @@ class Stage:
         return Budget(attempts=stated.attempts, probes=stated.probes, max_wait=stated.max_wait)
 
     def _judged(self, where: str, act: Any) -> None:
-        """Act, then look whether every promise still holds."""
+        """Act, then look whether every promise still holds, also where the move itself did not come to what it should."""
+        problems: list[str] = []
         try:
             act()
         except Failed as failed:
-            raise Failed([f"{where}: {problem}" for problem in failed.problems]) from None
-        if problems := broken(self.world(), frozenset(self.scenario.exempt)):
+            problems += failed.problems
+        try:
+            problems += broken(self.world(), frozenset(self.scenario.exempt))
+        except RecoveryError as error:
+            problems.append(f"the journal cannot be read, {type(error).__name__}: {error}")
+        if problems:
             raise Failed([f"{where}: {problem}" for problem in problems])
 
     # -- moves ---------------------------------------------------------------------------------------------------------
@@ -134,6 +140,8 @@ class Stage:
     def _hear(self, move: Run | Recover | Resume, report: Report) -> None:
         """What became of the process, against what the move says."""
         stop = _stop_of(move)
+        if report.state == "endless":
+            raise Failed([f"it passed more than {PASSAGES_MAX} places and never ended"])
         if stop is not None and report.state == "ended":
             assert report.ended is not None
             came = f"{report.ended.exit}{': ' + report.ended.message if report.ended.message else ''}"
