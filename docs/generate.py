@@ -12,17 +12,21 @@ import string
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, fields
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import typer.main
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from recovery import cli, crashpoints
 from recovery.core import contracts, entries, errors, facts
 from recovery.core.errors import ExitCode
 from recovery.core.rows import Action
 from recovery.core.verdicts import ROWS, Facts
+from recovery.testing import environment, moves, scenario, steps
 
 DOCS = Path(__file__).resolve().parent
 
@@ -243,12 +247,71 @@ def verdicts_page() -> str:
     return "\n".join(lines)
 
 
+def scenarios_page() -> str:
+    lines = [
+        "# Scenarios",
+        "",
+        "A scenario is a YAML file: a story, an environment, a workflow, a timeline and what must come of it. It is played on a virtual clock with",
+        "the real engines, in both colours, and judged after every move by the promises I1 to I10 of the",
+        "[guarantees](../explanation/guarantees.md). How to write one: [write a scenario](../how-to/write-a-scenario.md).",
+        "",
+        "Durations are written like `500ms`, `30s`, `20m`, `25h`, `7d` or `1h30m`. A file is at most 256 KiB of plain YAML, without tags, aliases",
+        "or duplicate keys. A mistake is reported as `file:line: field: what is wrong`, and nothing is run.",
+        "",
+    ]
+    sections: list[tuple[str, tuple[type[BaseModel], ...]]] = [
+        ("The file", (scenario.Scenario, scenario.LeaseSpec, scenario.BudgetSpec)),
+        ("Environment", (scenario.EnvironmentSpec, scenario.EffectSpec, scenario.LookupSpec)),
+        ("Workflow", (*steps.STEPS, steps.Module)),
+        ("Timeline", (*moves.MOVES, moves.Stop, moves.Happens, moves.NewCode)),
+        ("Expectations", (moves.Came, moves.World, moves.Standing, moves.Settlement)),
+    ]
+    for title, models in sections:
+        lines += [f"## {title}", ""]
+        for model in models:
+            rows = [_model_field(name, field) for name, field in model.model_fields.items()]
+            lines += [f"### {model.__name__}", "", inspect.cleandoc(model.__doc__ or ""), ""]
+            lines += [*_table(("field", "default", "meaning"), rows), ""]
+    lines += [
+        "## Places",
+        "",
+        "A process is stopped at a [crash point](crash-points.md) or at one of these places inside the environment:",
+        "",
+    ]
+    lines += [*_table(("place", "what is true there"), [(f"`{place}`", text) for place, text in environment.PLACES.items()]), ""]
+    lines += [
+        "A process that is killed reaches nothing any more: its lease is not released, and no `finally` block gets through. One that is paused",
+        "stands still as under SIGSTOP; its lease ends when time passes while somebody watches it.",
+    ]
+    return "\n".join(lines)
+
+
+def _model_field(name: str, field: FieldInfo) -> tuple[str, str, str]:
+    default = field.get_default(call_default_factory=True)
+    if field.is_required():
+        shown = "required"
+    elif default is None or default in ([], {}):
+        shown = "none"
+    else:
+        shown = f"`{_plain(default)}`"
+    return f"`{field.alias or name}`", shown, field.description or ""
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value)
+    if isinstance(value, timedelta):
+        return f"{value // timedelta(seconds=1)}s"
+    return type(value).__name__ if isinstance(value, BaseModel) else str(value).lower() if isinstance(value, bool) else str(value)
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "reference/cli.md": cli_page,
     "reference/contracts.md": contracts_page,
     "reference/crash-points.md": crash_points_page,
     "reference/errors.md": errors_page,
     "reference/exit-codes.md": exit_codes_page,
+    "reference/scenarios.md": scenarios_page,
     "reference/values.md": values_page,
     "reference/verdicts.md": verdicts_page,
 }

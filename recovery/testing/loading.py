@@ -14,6 +14,7 @@ import yaml
 from pydantic import ValidationError
 
 from recovery.testing.scenario import Scenario
+from recovery.testing.steps import KINDS
 
 SIZE_MAX: Final = 256 * 1024  # bytes; scenarios are written by hand
 DEPTH_MAX: Final = 40
@@ -159,25 +160,24 @@ def _plain(tree: Located) -> Any:
 
 
 def _place(tree: Located, location: Path_) -> tuple[int, str]:
-    """The line and the field of an error. A location names kinds of unions too, which are not in the file: the reading that finds most
-    of it counts."""
+    """The line and the field of an error. A location names kinds of unions too, which are not in the file and are passed over."""
+    location = tuple(part for part in location if part not in KINDS)
     found, line = _deepest(tree, location)
-    missing = location[len(location) - 1 :] if location and (not found or found[-1] != location[-1]) else ()
+    missing = location[-1:] if location and (not found or found[-1] != location[-1]) else ()
     names = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in (*found, *missing))
     return line, names.removeprefix(".")
 
 
 def _deepest(tree: Located, location: Path_) -> tuple[Path_, int]:
+    """As much of a location as is in the file. A verb is the name of a kind as well as of a field: nothing lies within its plain value."""
     if not location:
         return (), tree.line
     head, rest = location[0], location[1:]
-    best = _deepest(tree, rest) if rest else ((), tree.line)
     child = _child(tree, head)
-    if child is not None:
-        found, line = _deepest(child, rest)
-        if len(found) + 1 >= len(best[0]):
-            best = ((head, *found), line)
-    return best
+    if child is None or (rest and not isinstance(child.value, dict | list)):
+        return _deepest(tree, rest)
+    found, line = _deepest(child, rest)
+    return (head, *found), line
 
 
 def _child(tree: Located, part: int | str) -> Located | None:

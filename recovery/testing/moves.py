@@ -27,7 +27,7 @@ class Stop(Strict):
     """Where a process is stopped: the n-th time that it passes a point, counted from this move on."""
 
     at: str = Field(description="a crash point, or a place inside the environment")
-    occurrence: int = Field(1, ge=1)
+    occurrence: int = Field(default=1, ge=1, description="which passage")
     step: Name | None = Field(None, description="count only passages within this step of an inline workflow, by name")
 
     @field_validator("at")
@@ -41,8 +41,10 @@ class Stop(Strict):
 class Came(Strict):
     """What a call must come to."""
 
-    exit: Exit | None = None
-    outcome: Any = None
+    exit: Exit | None = Field(
+        None, description="settled, failed, in_doubt, unresolved, diverged, owned, usage, ... (the names of the exit codes)"
+    )
+    outcome: Any = Field(None, description="the value")
     error: str | None = Field(None, description="the class of the error that `result` raises")
     verdicts: list[str] | None = Field(None, description="the rows of a recovery, in order")
 
@@ -70,16 +72,16 @@ class _Stopping(Strict):
 class Run(_Stopping):
     """An actor's process runs the workflow under a run id. An actor that has died gets a new process."""
 
-    run: Name
-    id: RunId = "run-1"
-    input: Any = None
+    run: Name = Field(description="the actor")
+    id: RunId = Field("run-1", description="the run id")
+    input: Any = Field(None, description="what `$input` is")
 
 
 class Recover(_Stopping):
     """An actor's process recovers a run."""
 
-    recover: Name
-    id: RunId = "run-1"
+    recover: Name = Field(description="the actor")
+    id: RunId = Field("run-1", description="the run id")
     wait: Duration = Field(timedelta(0), description="how long it waits for another owner")
     max_wait: Duration | None = Field(None, description="how long it waits for named times; the scenario's budget by default")
 
@@ -87,19 +89,19 @@ class Recover(_Stopping):
 class Resume(_Stopping):
     """A paused process goes on."""
 
-    resume: Name
+    resume: Name = Field(description="the actor")
 
 
 class Kill(Strict):
     """A paused process dies where it stands."""
 
-    kill: Name
+    kill: Name = Field(description="the actor")
 
 
 class Advance(Strict):
     """Time passes. What falls due on the way happens at its time."""
 
-    advance: Duration
+    advance: Duration = Field(description="how much")
 
 
 class Happens(Strict):
@@ -110,35 +112,35 @@ class Happens(Strict):
     drop_replies: int | None = Field(None, ge=1, description="the next replies are lost")
     fail: Literal["before", "after"] | None = Field(None, description="the next request fails before or after its effect")
     down: bool | None = Field(None, description="nothing arrives, nothing is answered, until this is false again")
-    restock: dict[str, int] | None = None
+    restock: dict[str, int] | None = Field(None, description="more of these")
     prune: Literal[True] | None = Field(None, description="every key and every receipt is forgotten")
 
 
 class Environment(Strict):
     """Something happens in the environment."""
 
-    environment: Happens
+    environment: Happens = Field(description="what")
 
 
 class NewCode(Strict):
     """The program that processes started from now on run."""
 
-    workflow: Code
+    workflow: Code = Field(description="steps, or a module's workflow")
 
 
 class Change(Strict):
     """The program changes. Processes that live keep what they have."""
 
-    change: NewCode
+    change: NewCode = Field(description="what it is from now on")
 
 
 class Settlement(Strict):
-    """How a step or its absence stands in the journal."""
+    """How a settled step stands in the journal."""
 
-    outcome: OutcomeKind | None = None
-    row: str | None = None
-    error: str | None = None
-    reconstructed: bool | None = None
+    outcome: OutcomeKind | None = Field(None, description="applied, rejected, not_executed, ...")
+    row: str | None = Field(None, description="the verdict row that settled it")
+    error: str | None = Field(None, description="the stable name of the rejection")
+    reconstructed: bool | None = Field(None, description="whether the value is the stable fields only")
 
     @field_validator("row")
     @classmethod
@@ -151,7 +153,7 @@ class Settlement(Strict):
 class Standing(Strict):
     """How one run stands. What is not said is not looked at."""
 
-    status: Status | None = None
+    status: Status | None = Field(None, description="the run's status")
     outcome: Any = Field(None, description="the value it completed with")
     failure: str | None = Field(None, description="the stable name of the error it failed with")
     epoch: str | None = Field(None, description="incarnation.n")
@@ -172,17 +174,17 @@ class Standing(Strict):
 class World(Standing):
     """How the world stands. Standing fields are about `run-1`; `runs` is about others."""
 
-    stock: dict[str, int] | None = None
+    stock: dict[str, int] | None = Field(None, description="what is left of these")
     executions: dict[str, int] | None = Field(None, description="all of them, by key or by step; what is not named did not happen")
     asked: dict[str, int] | None = Field(None, description="how often a decision's function was called, by name")
     absent: list[RunId] = Field(default_factory=list, description="runs that must not exist")
-    runs: dict[RunId, Standing] = Field(default_factory=dict)
+    runs: dict[RunId, Standing] = Field(default_factory=dict, description="how other runs stand")
 
 
 class Expect(Strict):
     """Look in between."""
 
-    expect: World
+    expect: World = Field(description="what must be so now")
 
 
 Move: TypeAlias = Annotated[

@@ -26,11 +26,11 @@ Promise = Literal["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10"]
 class LookupSpec(Strict):
     """What a contract promises about look-ups."""
 
-    lag: Duration = timedelta(0)
-    retention: Duration | None = None
-    authoritative: bool = True
-    deletion: Deletion = Deletion.IMPOSSIBLE
-    original: bool = True
+    lag: Duration = Field(timedelta(0), description="how late a receipt may show")
+    retention: Duration | None = Field(None, description="how long one stays; for ever by default")
+    authoritative: bool = Field(default=True, description="an effect implies a visible receipt")
+    deletion: Deletion = Field(Deletion.IMPOSSIBLE, description="whether others can remove one")
+    original: bool = Field(default=True, description="a receipt holds the first reply")
 
     def lookup(self) -> Lookup:
         return Lookup(
@@ -45,18 +45,18 @@ class LookupSpec(Strict):
 class EffectSpec(Strict):
     """An effect that takes `qty` of `sku`, and the contract that it is declared with. Unstated fields keep the contract's defaults."""
 
-    contract: Literal["keyed", "probeable", "opaque"]
+    contract: Literal["keyed", "probeable", "opaque"] = Field(description="its class")
     timeout: Duration = Field(timedelta(seconds=30), description="how long one attempt may take")
     window: Duration | None = Field(None, description="keyed: how long the key is promised to be remembered")
-    settle_window: Duration | None = None
-    clock_error: Duration | None = None
+    settle_window: Duration | None = Field(None, description="how long a copy may act after its sender gave up")
+    clock_error: Duration | None = Field(None, description="how far two clocks may differ")
     lookup: LookupSpec | None = Field(None, description="keyed and probeable: what can be asked")
-    close: bool | None = None
-    fail_open: bool | None = None
-    mismatch_checked: bool | None = None
-    remembers_rejections: bool | None = None
-    trust_settle: bool | None = None
-    stable_fields: list[str] | None = None
+    close: bool | None = Field(None, description="keyed: a key can be closed")
+    fail_open: bool | None = Field(None, description="keyed: without its key store it executes unprotected")
+    mismatch_checked: bool | None = Field(None, description="keyed: another request under a known key is refused")
+    remembers_rejections: bool | None = Field(None, description="keyed: a rejection is replayed")
+    trust_settle: bool | None = Field(None, description="probeable: an absence after the settle window is believed")
+    stable_fields: list[str] | None = Field(None, description="fields of the value that never change")
 
     @model_validator(mode="after")
     def _can_be_built(self) -> EffectSpec:
@@ -86,13 +86,13 @@ class EffectSpec(Strict):
 class EnvironmentSpec(Strict):
     """The outside: what it has, what can be asked of it, and how it really behaves (which its contract may or may not say)."""
 
-    name: Name = "inventory"
-    scope: str = "warehouse-1"
-    stock: dict[str, int]
-    effects: dict[Name, EffectSpec]
+    name: Name = Field("inventory", description="its name in intents")
+    scope: str = Field("warehouse-1", description="its scope in intents")
+    stock: dict[str, int] = Field(description="what it has at the beginning")
+    effects: dict[Name, EffectSpec] = Field(description="what can be done, by name")
     window: Duration | None = Field(None, description="how long a key is really remembered; for ever by default")
-    window_starts: Anchor = Anchor.FIRST_SEEN
-    remembers: list[Remembered] = Field(default=[Remembered.SUCCESS, Remembered.REJECTION])
+    window_starts: Anchor = Field(Anchor.FIRST_SEEN, description="what that counts from")
+    remembers: list[Remembered] = Field(default=[Remembered.SUCCESS, Remembered.REJECTION], description="what is kept under a key")
     mismatch: OnMismatch = Field(OnMismatch.REFUSES, description="what a known key answers to another request")
     lag: Duration = Field(timedelta(0), description="how late a receipt shows in look-ups")
 
@@ -107,14 +107,16 @@ class EnvironmentSpec(Strict):
 
 
 class LeaseSpec(Strict):
-    term: Duration = timedelta(seconds=30)
+    """How long an owner may be silent."""
+
+    term: Duration = Field(default=timedelta(seconds=30), description="on the watcher's boot clock")
 
 
 class BudgetSpec(Strict):
     """Bounds of one intent, and of one call."""
 
-    attempts: int = Field(default=5, ge=1)
-    probes: int = Field(default=20, ge=0)
+    attempts: int = Field(default=5, ge=1, description="sendings of one intent, over all processes")
+    probes: int = Field(default=20, ge=0, description="questions about one intent, over all processes")
     max_wait: Duration = Field(default=timedelta(seconds=60), description="how long one call may wait for named times")
 
 
@@ -123,15 +125,15 @@ class Scenario(Strict):
     `outcome` and `executions` too, and null takes a field away."""
 
     scenario: Name = Field(description="a short identity, such as S01")
-    name: str = Field(description="what it is called in one line")
+    name: str = Field(description="what it is called, in one line; a variant has its own")
     story: str = Field(min_length=20, description="what happens and why it matters, for people")
-    environment: EnvironmentSpec
-    workflow: Code
-    timeline: list[Move] = Field(min_length=1)
-    expect: World
-    lease: LeaseSpec = LeaseSpec()
-    budget: BudgetSpec = BudgetSpec()
-    same_boot: bool = Field(True, description="whether a killed process is proven dead at once; else its lease must end")
+    environment: EnvironmentSpec = Field(description="the outside")
+    workflow: Code = Field(description="steps, or a module's workflow")
+    timeline: list[Move] = Field(min_length=1, description="what happens, in order")
+    expect: World = Field(description="what must be so at the end")
+    lease: LeaseSpec = Field(LeaseSpec(), description="of every claim")
+    budget: BudgetSpec = Field(BudgetSpec(), description="of every engine")
+    same_boot: bool = Field(default=True, description="whether a killed process is proven dead at once; else its lease must end")
     exempt: dict[Promise, str] = Field(
         default_factory=dict, description="promises whose assumptions the scenario breaks on purpose, and which assumption"
     )

@@ -19,11 +19,15 @@ Arguments: TypeAlias = Annotated[
 ]
 
 
+KINDS = frozenset({"mapping", "reference", "steps", "module", "[key]"})
+"""Names that pydantic's errors give to kinds of values, beside the verbs."""
+
+
 class Decide(Strict):
     """Choose once, journaled. `values`: what is chosen the first, second, ... time that anybody asks; the last one stays."""
 
-    decide: Name
-    value: Any = None
+    decide: Name = Field(description="the step's name, under which later steps find the value")
+    value: Any = Field(None, description="what is chosen, always")
     values: list[Any] = Field(default_factory=list, description="one per time asked, over all processes")
     of: Any = Field(None, description="what it is chosen from; a recorded decision from something else diverges")
 
@@ -43,8 +47,8 @@ class Attempt(Strict):
 
     attempt: Name = Field(description="the name of an effect of the environment")
     with_: Arguments = Field(alias="with", description="its arguments, or a reference to them")
-    key: str | None = None
-    name: Name | None = None
+    key: str | None = Field(None, description="a business key; without one the engine derives it")
+    name: Name | None = Field(None, description="the step's name; the effect's by default")
     as_: Name | None = Field(None, alias="as", description="the value, or the rejection's fields with its name as `error`")
     applied: list[Step] = Field(default_factory=list, description="what follows if it happened")
     rejected: list[Step] = Field(default_factory=list, description="what follows a declared rejection")
@@ -53,21 +57,21 @@ class Attempt(Strict):
 class Try(Strict):
     """Ordinary error handling around steps: `except` follows any exception of its own, `finally` always runs."""
 
-    try_: list[Step] = Field(alias="try")
-    except_: list[Step] | None = Field(None, alias="except")
-    finally_: list[Step] = Field(default_factory=list, alias="finally")
+    try_: list[Step] = Field(alias="try", description="the guarded steps")
+    except_: list[Step] | None = Field(None, alias="except", description="what follows an exception, which is then over")
+    finally_: list[Step] = Field(default_factory=list, alias="finally", description="what follows in any case")
 
 
 class Return(Strict):
     """End the workflow with this value."""
 
-    return_: Any = Field(alias="return")
+    return_: Any = Field(alias="return", description="the value")
 
 
 class Fail(Strict):
     """End the workflow with an exception of its own."""
 
-    fail: str
+    fail: str = Field(description="its message")
 
 
 Step: TypeAlias = Annotated[

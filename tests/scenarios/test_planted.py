@@ -56,7 +56,9 @@ def test_an_attempt_that_is_written_after_its_send(monkeypatch: pytest.MonkeyPat
 
 
 @COLOURS
-@pytest.mark.parametrize("name", ["lost reply, keyed, asked by sending the key again", "late landing, keyed, the copy meets the key"])
+@pytest.mark.parametrize(
+    "name", ["lost reply, keyed, asked by sending the key again", "late landing, keyed, the copy meets the key"]
+)
 def test_a_key_minted_per_attempt(monkeypatch: pytest.MonkeyPatch, name: str, colour: str) -> None:
     invoke = Bound.invoke
     monkeypatch.setattr(Bound, "invoke", lambda self, call: invoke(self, replace(call, key=f"{call.key}-{call.attempt}")))
@@ -105,7 +107,10 @@ def test_an_owner_who_is_believed_dead_without_proof(monkeypatch: pytest.MonkeyP
 @COLOURS
 @pytest.mark.parametrize(
     "name",
-    ["late landing, probeable, found after quiet", "late landing, probeable, later than the settle window, which breaks assumption A2"],
+    [
+        "late landing, probeable, found after quiet",
+        "late landing, probeable, later than the settle window, which breaks assumption A2",
+    ],
 )
 def test_an_early_absence_taken_for_proof(monkeypatch: pytest.MonkeyPatch, name: str, colour: str) -> None:
     weigh_absence = evidence._Weighing.absence
@@ -142,7 +147,11 @@ def test_a_changed_request_that_is_sent_all_the_same(monkeypatch: pytest.MonkeyP
 def test_a_rejection_that_is_tried_again(monkeypatch: pytest.MonkeyPatch, colour: str) -> None:
     """A declared "no" is treated like a lost connection."""
     monkeypatch.setattr(Replies, "_refused", lambda self, answer: Answered(kind=AnswerKind.UNREACHABLE))
-    caught(played(named("replayed rejection, keyed"), colour), "exit is unresolved, expected settled", "exit is in_doubt, expected settled")
+    caught(
+        played(named("replayed rejection, keyed"), colour),
+        "exit is unresolved, expected settled",
+        "exit is in_doubt, expected settled",
+    )
 
 
 @COLOURS

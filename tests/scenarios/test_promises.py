@@ -115,7 +115,9 @@ def sent_as_another(world: World) -> World:
 def key_given_twice(world: World) -> World:
     loaded = world.runs["run-1"]
     [intent] = [entry for entry in loaded.entries if isinstance(entry, Intent) and entry.key == "first"]
-    other = replace(loaded, entries=[loaded.entries[0], replace(intent, fingerprint="other")], history=fold("run-2", [loaded.entries[0]]))
+    other = replace(
+        loaded, entries=[loaded.entries[0], replace(intent, fingerprint="other")], history=fold("run-2", [loaded.entries[0]])
+    )
     return replace(world, runs={**world.runs, "run-2": other})
 
 
