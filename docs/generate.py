@@ -57,7 +57,7 @@ EXIT_CODES: dict[ExitCode, tuple[str, str]] = {
         "Keep the database as it is; restore a backup.",
     ),
     ExitCode.OWNED: ("Another worker has the run. Nothing was changed.", "Wait for it, or run again once its lease has ended."),
-    ExitCode.WAITING: ("The run waits for a signal from outside.", "Send the signal."),
+    ExitCode.WAITING: ("The run waits for a signal from outside. Reserved: this version has no signals.", "Send the signal."),
     ExitCode.BUG: ("A bug in recovery.", "Keep the database and report it with the traceback."),
 }
 """What each code says and what to do. The page cannot be made while one is missing."""

@@ -44,6 +44,7 @@ VARIES = [
     (r"\d{4}-\d\d-\d\d", "DATE"),
     (r"\b\d\d:\d\d:\d\d\.\d+", "CLOCK"),
     (r"(\+|attempt \d+ after )[\d.]+ (us|ms|s|min)\b", r"\1TIME"),
+    (r"\b\d+\.\d\d s$", "SECONDS"),
     (r"\bprocess \d+( on [\w.-]+)?", "process PID"),
     (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "KEY"),  # derived from the database's random namespace
     (r"\b[0-9a-f]{64}\b|\b(?=[0-9a-f]*\d)[0-9a-f]{12}\b", "DIGEST"),

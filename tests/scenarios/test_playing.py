@@ -211,7 +211,7 @@ def test_an_environments_rejection_is_its_own_class() -> None:
 
 def test_the_example_in_the_docs_holds() -> None:
     page = (ROOT / "docs/how-to/write-a-scenario.md").read_text(encoding="utf-8")
-    [example] = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
+    [example] = re.findall(r"```yaml[^\n]*\n(.*?)```", page, flags=re.DOTALL)
     [scenario] = parse(example, "write-a-scenario.md")
     for colour in ("sync", "async"):
         assert played(scenario, colour).problems == ()
