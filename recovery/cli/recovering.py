@@ -22,7 +22,8 @@ from recovery.core.ids import check_run_id
 from recovery.core.operations import Sleep
 from recovery.definitions.recovered import Recovered
 from recovery.engine import AsyncEngine
-from recovery.storage.reading import read
+from recovery.ports import RunRow
+from recovery.storage.reading import Loaded, read
 
 if TYPE_CHECKING:
     from recovery.cli.target import AnyEngine
@@ -56,16 +57,28 @@ def recover(output: Output, target: Target, run_id: str, patience: Patience) -> 
         with progress(output) as tell:
             what = _recovered(target, engine, run_id, patience, tell)
         loaded = read(engine.journal, run_id)
-        info, appended = engine.info(loaded.run), loaded.run.head - (before.head if before else 0)
+        info, appended = engine.info(loaded.run), _appended(engine, before, loaded)
     finally:
         engine.flush()
     from recovery.console import report
 
     output.answer(
         lambda: documents.recovered(info, loaded, what, appended=appended),
-        lambda paper: report.recovered(paper, loaded, what, appended=appended),
+        lambda paper: report.recovered(
+            paper, loaded, what, appended=appended, was_settled=before is not None and before.status.settled
+        ),
     )
     return what.exit_code
+
+
+def _appended(engine: AnyEngine, before: RunRow | None, loaded: Loaded) -> int:
+    """How many entries are this call's own: those of the epoch that it claimed, if it claimed one."""
+    run = loaded.run
+    us = engine.identify("")
+    ours = run.owner is None or replace(run.owner, token="") == us
+    if not ours or (before is not None and before.epoch == run.epoch):
+        return 0
+    return sum(row.epoch == run.epoch for row in loaded.rows)
 
 
 def _recovered(target: Target, engine: AnyEngine, run_id: str, patience: Patience, tell: Any) -> Recovered[Any]:

@@ -25,14 +25,14 @@ _CAME_TO = {"adopt": "adopted its outcome", "reject": "adopted its rejection", "
             "park": "left it in doubt", "wait": "will look again", "keep": "kept its outcome", "diverge": "stopped"}  # fmt: skip
 
 
-def recovered(paper: Paper, loaded: Loaded, what: Recovered[object], *, appended: int) -> RenderableType:
-    """`appended`: how many entries this call added to the journal."""
+def recovered(paper: Paper, loaded: Loaded, what: Recovered[object], *, appended: int, was_settled: bool) -> RenderableType:
+    """`appended`: how many entries this call added to the journal; `was_settled`: before it began."""
     run = loaded.run
     rows: list[tuple[str, RenderableType]] = [("workflow", words.bounded(run.workflow))]
     rows += _outcome(loaded)
     if what.error is not None and loaded.history.ended is None:
         rows.append(("because", Text(words.safe(str(what.error)))))
-    rows.append(("this call", _done(what, appended)))
+    rows.append(("this call", _done(what, appended, was_settled=was_settled)))
     rows.append(("journal", f"{words.counted(run.head, 'entry', 'entries')}, head {words.digest(run.head_digest)}"))
     title = f"run {words.bounded(run.run_id)}: {what.status.value.replace('_', ' ')}"
     style = STYLES[what.status].removeprefix("bold ")
@@ -57,18 +57,20 @@ def _outcome(loaded: Loaded) -> list[tuple[str, RenderableType]]:
     return [("outcome", outcome), ("settled", words.instant(ended.at_us))]
 
 
-def _done(what: Recovered[object], appended: int) -> RenderableType:
+def _done(what: Recovered[object], appended: int, *, was_settled: bool) -> RenderableType:
     """What this call sent and concluded, step by step; or that it changed nothing."""
     lines = [Text(line) for line in _by_step(what.verdicts)]
     if not appended:
-        lines.append(Text("appended nothing" if lines else _unchanged(what.status), style="bold"))
+        lines.append(Text("appended nothing" if lines else _unchanged(what.status, was_settled=was_settled), style="bold"))
     elif not lines:
         lines.append(Text("continued the workflow"))
     return Text("\n").join(lines)
 
 
-def _unchanged(status: Status) -> str:
-    return "changed nothing: this is the original outcome" if status.settled else "changed nothing"
+def _unchanged(status: Status, *, was_settled: bool) -> str:
+    if not status.settled:
+        return "changed nothing"
+    return "changed nothing: this is the original outcome" if was_settled else "changed nothing: its worker settled it meanwhile"
 
 
 def _by_step(verdicts: Sequence[StepVerdict]) -> list[str]:

@@ -15,6 +15,7 @@ def test_a_killed_workers_run_ends_with_its_original_outcome(either: Place) -> N
     assert (ended.code, ended.err) == (0, "")
     assert ended.document["outcome"]["value"] == "booked screw in blue"
     assert [verdict["action"] for verdict in ended.document["verdicts"]] == ["resend", "adopt"]
+    assert ended.document["appended"] == 3  # the attempt, the settled step, the settled run
     assert ended.document["schema_version"] == 1
 
 
@@ -123,6 +124,7 @@ def test_it_waits_for_a_living_owner_and_says_so(place: Place) -> None:
             out, err = recoverer.communicate(timeout=30)
         assert (recoverer.returncode, err) == (0, "")  # the waiting was said once
         assert '"booked screw in blue"' in out
+        assert "changed nothing: its worker settled it meanwhile" in out
         assert worker.wait(30) == 0
     assert place.ledger() == ["book book-o1"]
 
