@@ -180,6 +180,18 @@ def contracts_page() -> str:
     return "\n".join(lines)
 
 
+DOCUMENTS: dict[str, tuple[str, ...]] = {
+    "recover --run-id": ("run", "exit_code", "outcome", "appended", "head_digest", "verdicts", "unsettled"),
+    "recover --run-id --plan": ("run", "plan", "owner"),
+    "recover runs": ("runs", "more"),
+    "recover show": ("run", "head_digest", "entries", "late_evidence", "contracts"),
+    "recover migrate": ("database", "from", "to", "migrated"),
+    "recover replay": ("scenarios", "passed", "failed"),
+    "recover demo": ("scenes", "holds"),
+}
+"""The keys of each command's document beside schema_version; a run that is not completed has `error` too. Tests compare them."""
+
+
 def cli_page() -> str:
     tree: Any = typer.main.get_command(cli.app)
     lines = [
@@ -198,6 +210,13 @@ def cli_page() -> str:
     ]
     for name, command in tree.commands.items():
         lines += _command(f"recover {name}", command)
+    lines += [
+        "## JSON documents",
+        "",
+        "Each has `schema_version`, and of a run that is not completed `error` as well. Times are ISO 8601 in UTC.",
+        "",
+    ]
+    lines += _table(("command", "keys"), [(f"`{name}`", ", ".join(f"`{key}`" for key in keys)) for name, keys in DOCUMENTS.items()])
     return "\n".join(lines)
 
 

@@ -39,7 +39,7 @@ class Target:
 
         if self.url is None and self.app is not None:
             own = self.app.database
-            return self.app.journal if own is None else open_journal(own, create=False)
+            return self.app.journal if own in {None, "memory://"} else open_journal(str(own), create=False)
         return open_journal(self.url or DATABASE_DEFAULT, create=False)
 
     def looking(self) -> AnyEngine:

@@ -23,7 +23,7 @@ def plan(paper: Paper, made: Plan, owner: str) -> RenderableType:
     if owner:
         parts.append(Text(owner, style="yellow"))
     if made.from_journal_alone:
-        parts.append(Text("From the journal alone: no app was given, so its code was not asked.", style="yellow"))
+        parts.append(Text("From the journal alone: without an app that has this workflow, its code was not asked.", style="yellow"))
         unknown = dict.fromkeys(fact for step in made.steps for fact in step.unknown)
         parts += [Text(f"Unknown: {fact}.", style="dim") for fact in unknown]
     parts.append(Text(f"as of {words.instant(made.at_us)}, journal head {made.head} {made.head_digest}", style="dim"))

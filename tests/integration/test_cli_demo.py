@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from docs.generate import DOCUMENTS
 from tests.integration.cli_place import Place
 
 
@@ -11,6 +12,7 @@ def test_the_demo_holds_and_says_why(place: Place) -> None:
     ended = place.recover("demo", "--json", "--keep", "kept")
     assert (ended.code, ended.err) == (0, "")
     claims = [claim for scene in ended.document["scenes"] for claim in scene["claims"]]
+    assert set(ended.document) == {"schema_version", *DOCUMENTS["recover demo"]}
     assert ended.document["holds"] is True
     assert len(claims) == 14
     assert [claim for claim in claims if claim["expected"] != claim["found"]] == []

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from docs.generate import DOCUMENTS
 from recovery import codec
 from recovery.core.entries import Answered, AnswerKind, Observation, Source, encode
 from recovery.core.ids import Epoch
@@ -177,6 +178,14 @@ def test_migrate_says_from_what_to_what_and_is_safe_to_repeat(place: Place, empt
         assert document["from"] == document["to"]
         assert document["migrated"] is False
         assert place.recover("runs", "--db", url).out == "no runs\n"
+
+
+@pytest.mark.parametrize("name", [name for name in DOCUMENTS if name not in {"recover demo", "recover replay"}])
+def test_documents_have_the_documented_keys(place: Place, name: str) -> None:
+    place.worker("order", "o1", "screw")
+    command = name.removeprefix("recover ").replace("--run-id", "--run-id o1").replace("show", "show o1").split()
+    document = place.recover(*command, "--db", place.url, "--json").document
+    assert set(document) == {"schema_version", *DOCUMENTS[name]}
 
 
 # -- what all commands share -------------------------------------------------------------------------------------------

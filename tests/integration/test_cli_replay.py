@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.generate import DOCUMENTS
 from tests.architecture.source import ROOT
 from tests.integration.cli_place import Place
 
@@ -32,6 +33,7 @@ def test_a_scenario_that_does_not_hold_shows_its_transcript_and_exits_1(place: P
     assert "✗ S01" in ended.out
     assert "FILTER-A" in ended.out
     document = place.recover("replay", "broken.yaml", "--store", "memory", "--json").document
+    assert set(document) == {"schema_version", *DOCUMENTS["recover replay"]}
     failed = [result for result in document["scenarios"] if not result["passed"]]
     assert len(failed) == document["failed"] > 0
     assert failed[0]["problems"]

@@ -59,7 +59,7 @@ def test_a_plan_is_one_line_for_each_intent() -> None:
         "plan for run r; nothing was sent or appended:",
         "  reserve#1: send it again under the same key (same-key-inside-window, row resend); reserve in inventory/w, key k",
         "  then it goes on",
-        "  From the journal alone: no app was given, so its code was not asked.",
+        "  From the journal alone: without an app that has this workflow, its code was not asked.",
         "  Unknown: whether it rains.",
         "  as of 2025-11-29 19:03:03 UTC, journal head 3 abc",
     ]
