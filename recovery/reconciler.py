@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeGuard
 
 from recovery import codec
 from recovery.core.chain import chained, genesis
@@ -21,6 +21,7 @@ from recovery.core.errors import (
     EffectInDoubt,
     LeaseUnavailable,
     RecoveryError,
+    ReplayError,
     RunFailed,
     RunHeld,
     RunInputDiffers,
@@ -230,8 +231,8 @@ async def _go(
     if came is None:
         assert machine.stopped is not None
         return await _stopped(row, machine, writer, machine.stopped.error)
-    if isinstance(came, Raised) and isinstance(came.error, UsageError):
-        raise came.error  # nothing happened, and better code can still end this run: no outcome of its own
+    if _wants_better_code(came):
+        raise came.error
     ended = await _ending(workflow, came)
     await writer.commit(Append((ended,), Status.COMPLETED if ended.outcome is OutcomeKind.APPLIED else Status.FAILED))
     history.add(ended)
@@ -240,17 +241,25 @@ async def _go(
 
 async def _executed(workflow: Workflow[..., Any], given: JSON, machine: Machine, writer: Writer) -> Returned | Raised | None:
     """What the workflow's function did; None if it was stopped, whether it let the Unwind through or swallowed it."""
+    came = None
     try:
         came = await Execute(workflow, given, machine, writer)
-        if machine.stopped is None:
+        if machine.stopped is None and not _wants_better_code(came):
             machine.check_complete()
-    except Unwind:
+    except Unwind as unwind:
+        if isinstance(came, Raised):
+            unwind.error.__cause__ = came.error  # what ended the workflow too early
         return None
     except BaseExceptionGroup:
         if machine.stopped is None:
             raise
         return None  # a TaskGroup wrapped the Unwind
     return came if machine.stopped is None else None
+
+
+def _wants_better_code(came: Returned | Raised) -> TypeGuard[Raised]:
+    """Whether the code was wrong, and not the run: nothing happened, and better code can still end it. No outcome of its own."""
+    return isinstance(came, Raised) and isinstance(came.error, UsageError | ReplayError)
 
 
 async def _ending(workflow: Workflow[..., Any], came: Returned | Raised) -> Settled:

@@ -6,7 +6,7 @@
       JournalError      IllegalHistory, AppendConflict, SchemaMismatch, JournalCorrupt, StoreUnavailable
       OwnershipError    LeaseUnavailable, FencedOut
       EffectError       EffectRejected, EffectInDoubt, EffectInterrupted, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved
-      RunFailed, RunHeld, RunUnsettled, DecisionFailed
+      RunFailed, RunHeld, RunUnsettled, DecisionFailed, StepInterrupted
       ReplayError       Diverged, IncompatibleVersion, ValueUnreadable
     InvariantViolated(AssertionError)      our bug; outside the tree, so that nobody catches it by habit
 
@@ -275,6 +275,16 @@ class DecisionFailed(RecoveryError):
     exit_code = ExitCode.FAILED
     template = (
         "Run {run_id!r}, step {step}: deciding failed with {error}: {message}. That is recorded; deciding again is a new step."
+    )
+
+
+class StepInterrupted(RecoveryError):
+    """A step ended without an entry, and the workflow went on."""
+
+    exit_code = ExitCode.UNRESOLVED
+    template = (
+        "Run {run_id!r}, step {step}: it ended without a record ({reason}), so a replay could not find its place and no later step may "
+        "start. Nothing is lost. Let that error end the workflow, and continue with `recover --run-id {run_id}`."
     )
 
 

@@ -34,6 +34,8 @@ from recovery.core.errors import (
     InvariantViolated,
     KeyReused,
     RecoveryError,
+    ReplayError,
+    StepInterrupted,
     Unresolved,
 )
 from recovery.core.evidence import Situation
@@ -93,6 +95,8 @@ class Machine:
     deadline_us: until when this call may wait for named times; None: as long as it takes.
     contracts: those of the history's intents, by digest.
     restored: the database was declared restored after the run was opened.
+    unrecorded: why a step ended and left no entry. The workflow may end with that, but no later step may follow: its record would stand
+    where a replay expects this one.
     """
 
     history: History
@@ -104,6 +108,7 @@ class Machine:
     held: bool = False
     judgements: list[tuple[EffectStep, Judgement]] = field(default_factory=list)
     stopped: Unwind | None = None
+    unrecorded: RecoveryError | None = None
     _recorded: dict[str, list[str]] = field(default_factory=dict)
     _positions: Counter[str] = field(default_factory=Counter)
     _occurrences: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -121,6 +126,8 @@ class Machine:
         """The identity of the step that starts now. Synchronous, so that identities do not depend on scheduling."""
         if self.stopped is not None:
             raise self.stopped
+        if self.unrecorded is not None:
+            raise self.stop(self.unrecorded)
         check_step_name(name)
         if parent in self._under_way:
             raise ConcurrentStep(run_id=self.history.run_id, step=name, other=self._under_way[parent])
@@ -134,16 +141,39 @@ class Machine:
         self._under_way[parent] = step
         return step
 
-    def finish(self, step: str) -> None:
-        """The step's call has returned or raised."""
+    def finish(self, step: str, error: BaseException | None = None) -> None:
+        """The step's call has returned, or raised `error`."""
         self._under_way.pop(step.rpartition("/")[0], None)
+        if error is None or self.stopped is not None:
+            return
+        recorded = self.history.steps.get(step)
+        if isinstance(recorded, EffectStep) and recorded.settled is None:
+            self.stop(self._interrupted(recorded, type(error).__name__))
+        elif isinstance(error, ReplayError):
+            self.stop(error)
+        elif not isinstance(error, Exception):
+            self.stop(StepInterrupted(run_id=self.history.run_id, step=step, reason=type(error).__name__))
+        elif recorded is None:
+            reason = {"run_id": self.history.run_id, "step": step, "reason": type(error).__name__}
+            self.unrecorded = error if isinstance(error, RecoveryError) else StepInterrupted(**reason)
 
     def check_complete(self) -> None:
-        """The workflow has ended: every recorded step must have been replayed."""
+        """The workflow has ended: every step that it began must have ended before, and every recorded one must have been replayed.
+
+        Raises Unwind. An outcome over an unsettled step would hide what that step may have done."""
         for parent, recorded in self._recorded.items():
             if self._positions[parent] < len(recorded):
                 missing = recorded[self._positions[parent]]
                 raise self.diverge(missing, f"step {missing}", "the end of the workflow")
+        for effect in self.history.unsettled:
+            raise self.stop(self._interrupted(effect, "the workflow ended first"))
+        for step in self._under_way.values():
+            raise self.stop(ConcurrentStep(run_id=self.history.run_id, step="the end of the workflow", other=step))
+
+    def _interrupted(self, effect: EffectStep, reason: str) -> EffectInterrupted:
+        intent = effect.intent
+        about = {"run_id": self.history.run_id, "step": effect.step, "effect": intent.effect, "key": intent.key}
+        return EffectInterrupted(**about, reason=reason)
 
     def stop(self, error: RecoveryError) -> Unwind:
         """Poison the run: nothing may begin after this."""
@@ -189,22 +219,7 @@ class Machine:
         return await self._settle(request, recorded, None)
 
     async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
-        """Judge, act, observe, until the step is settled. `pending` is known here and not durable yet.
-
-        Cancelled or interrupted on the way, the effect is unknown: whoever swallows that (a timeout around the call does) must not
-        start a later step.
-        """
-        try:
-            return await self._judge_and_act(request, effect, pending)
-        except Unwind:
-            raise
-        except BaseException as error:
-            recorded = self.history.steps.get(effect.step)
-            if isinstance(recorded, EffectStep) and recorded.settled is None:
-                self.stop(EffectInterrupted(**self._about(request, recorded, type(error).__name__)))
-            raise
-
-    async def _judge_and_act(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
+        """Judge, act, observe, until the step is settled. `pending` is known here and not durable yet."""
         step = effect.step
         while True:
             now_us = await Now()
@@ -253,6 +268,8 @@ class Machine:
         self, request: Request, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None, now_us: int
     ) -> Observation:
         """Make one attempt durable, then send or close; the answer comes back as an observation that is not durable yet."""
+        if self.stopped is not None:
+            raise self.stopped  # the workflow went on without this step and has ended
         closing = judgement.action is Action.CLOSE
         attempt = Attempt(
             step=effect.step,

@@ -68,9 +68,12 @@ class AsyncSession:
 
     async def _driven(self, step: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:
         try:
-            return await self._driver.drive(procedure(step))
-        finally:
-            self._session.machine.finish(step)
+            result = await self._driver.drive(procedure(step))
+        except BaseException as error:
+            self._session.machine.finish(step, error)
+            raise
+        self._session.machine.finish(step)
+        return result
 
 
 async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:

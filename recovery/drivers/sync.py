@@ -74,6 +74,9 @@ class SyncSession:
     def _step(self, name: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:
         step = self._session.machine.begin(name)
         try:
-            return finish(self._driver.drive(procedure(step)))
-        finally:
-            self._session.machine.finish(step)
+            result = finish(self._driver.drive(procedure(step)))
+        except BaseException as error:
+            self._session.machine.finish(step, error)
+            raise
+        self._session.machine.finish(step)
+        return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import operator
 import threading
@@ -311,3 +312,123 @@ def test_colours_are_told_apart_before_anything_happens(journal: Journal) -> Non
     with Engine(journal, workflows=[awaits]) as engine, pytest.raises(errors.DefinitionError, match="async def"):
         engine.run("r", awaits)
     assert shop.stock == 10
+
+
+def test_a_run_does_not_end_while_a_step_is_under_way(journal: Journal) -> None:
+    """gather lets the others go on when one raises. An outcome over an open effect could not be read back by anybody."""
+    shop = Shop()
+    sent, replied = asyncio.Event(), asyncio.Event()
+    fails = [True]
+
+    @effect(keyed(), name="reserve")
+    async def reserve(call: Call, *, units: int) -> int:
+        result = shop.reserve(call, units, deduplicates=True)
+        sent.set()
+        if fails:
+            await replied.wait()
+        return result
+
+    async def sibling() -> None:
+        await sent.wait()
+        if fails:
+            raise ValueError("an error beside the effect")
+
+    @workflow
+    async def order(run: AsyncRun) -> int:
+        booked, _ = await asyncio.gather(run.perform(reserve(units=2), key="k"), sibling())
+        return booked
+
+    async def story() -> None:
+        async with AsyncEngine(journal, workflows=[order]) as engine:
+            with pytest.raises(errors.EffectInterrupted, match="the workflow ended first") as interrupted:
+                await engine.run("r", order)
+            assert isinstance(interrupted.value.__cause__, ValueError)
+            assert "settled" not in kinds(await engine.history("r"))
+            fails.clear()
+            replied.set()
+            assert (await engine.recover("r")).result() == 1
+
+    asyncio.run(story())
+    assert shop.executions["k"] == 1
+
+
+def test_a_last_step_that_nobody_awaited_keeps_the_run_from_ending(journal: Journal) -> None:
+    reserve = Shop().async_effect(keyed())
+    forgotten: list[Coroutine[Any, Any, int]] = []
+
+    @workflow
+    async def order(run: AsyncRun) -> int:
+        forgotten.append(run.perform(reserve(units=1)))
+        return 0
+
+    async def story() -> None:
+        async with AsyncEngine(journal, workflows=[order]) as engine:
+            with pytest.raises(errors.ConcurrentStep, match="reserve#1 was still under way"):
+                await engine.run("r", order)
+            assert kinds(await engine.history("r")) == ["opened"]
+
+    asyncio.run(story())
+    forgotten[0].close()
+
+
+def test_a_timeout_around_a_decision_or_a_commit_lets_no_later_step_start(journal: Journal) -> None:
+    shop = Shop()
+    reserve = shop.async_effect(keyed())
+    hang = [True]
+
+    async def think() -> int:
+        if hang:
+            hang.clear()
+            await asyncio.Event().wait()
+        return 2
+
+    @workflow
+    async def order(run: AsyncRun) -> int:
+        units = 1
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.05 if hang else None):
+                units = await run.decide("plan", think)
+        return await run.perform(reserve(units=units), key="k")
+
+    async def story() -> None:
+        async with AsyncEngine(journal, workflows=[order]) as engine:
+            with pytest.raises(errors.StepInterrupted, match="plan#1"):
+                await engine.run("r", order)
+            assert shop.sent["k"] == 0
+            assert (await engine.recover("r")).result() == 1
+
+    asyncio.run(story())
+    assert shop.stock == 8
+
+
+def test_a_timeout_that_meets_a_commit_is_an_interruption_and_no_bug_of_ours(journal: Journal) -> None:
+    reserve = Shop().async_effect(keyed())
+    appending, timed_out = threading.Event(), threading.Event()
+    real = journal.append
+
+    def slow(batch: Any) -> Any:
+        if batch[0].keys and not appending.is_set():
+            appending.set()
+            assert timed_out.wait(30)
+        return real(batch)
+
+    journal.append = slow  # type: ignore[method-assign]
+
+    @workflow
+    async def order(run: AsyncRun) -> int:
+        booking = asyncio.ensure_future(run.perform(reserve(units=2), key="k"))
+        if not appending.is_set():
+            await asyncio.to_thread(appending.wait, 30)
+            booking.cancel()
+            timed_out.set()
+            await asyncio.wait([booking])
+            return 0
+        return await booking
+
+    async def story() -> None:
+        async with AsyncEngine(journal, workflows=[order]) as engine:
+            with pytest.raises(errors.StepInterrupted, match="reserve#1"):
+                await engine.run("r", order)
+            assert (await engine.recover("r")).result() == 1
+
+    asyncio.run(story())

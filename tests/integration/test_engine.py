@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery import Answer, Applied, Call, Engine, Rejected, Run, contracts, effect, errors, workflow
+from recovery import Answer, Applied, Call, Engine, Environment, Rejected, Run, contracts, effect, errors, workflow
 from recovery.core.entries import Intent, Settled, Status, Verdict
 from recovery.core.policy import Budget
 from recovery.ports import Journal
@@ -709,3 +709,99 @@ def test_a_usage_error_in_a_workflow_leaves_the_run_open_for_better_code(journal
         del bodies[:2]
         assert engine.run("r", order) == 2.0
     assert shop.sent["k"] == 1
+
+
+def test_a_value_that_the_new_code_cannot_read_leaves_the_run_open_for_the_code_that_can(journal: Journal) -> None:
+    """Settling it as failed would end a run whose only fault is that it was recovered with other code."""
+    leave = once(Killed())
+
+    def plan() -> int:
+        return 3
+
+    def plan_otherwise() -> list[str]:
+        return []
+
+    @workflow(name="order")
+    def before(run: Run, units: int) -> int:
+        chosen = run.decide("plan", plan)
+        leave()
+        return chosen
+
+    @workflow(name="order")
+    def after(run: Run, units: int) -> str:
+        with contextlib.suppress(Exception):
+            return str(run.decide("plan", plan_otherwise))
+        return "went on without its plan"
+
+    @workflow(name="order")
+    def other_input(run: Run, units: list[int]) -> int:
+        return 0
+
+    with Engine(journal, workflows=[before]) as engine, pytest.raises(Killed):
+        engine.run("r", before, 1)
+    for wrong in (after, other_input):
+        with Engine(journal, workflows=[wrong]) as engine:
+            with pytest.raises(errors.ValueUnreadable):
+                engine.recover("r")
+            assert engine.get("r").status is Status.RUNNING
+    with Engine(journal, workflows=[before]) as engine:
+        assert engine.recover("r").result() == 3
+
+
+def test_a_step_that_left_no_record_is_followed_by_none(journal: Journal) -> None:
+    """The next step's record would stand where a replay meets this one: the run would diverge from its own code."""
+    shop = Shop()
+    reserve = shop.effect(keyed())
+
+    @workflow
+    def first(run: Run) -> int:
+        return run.perform(reserve(units=1), key="taken")
+
+    @workflow
+    def second(run: Run, goes_on: bool) -> int:
+        try:
+            run.perform(reserve(units=1), key="taken")
+        except errors.KeyReused:
+            if goes_on:
+                return run.perform(reserve(units=1), key="another", name="instead")
+        return 0
+
+    with Engine(journal, workflows=[first, second]) as engine:
+        engine.run("first", first)
+        with pytest.raises(errors.KeyReused):
+            engine.run("goes-on", second, goes_on=True)
+        assert shop.sent["another"] == 0
+        assert engine.get("goes-on").status is Status.RUNNING
+        assert engine.run("ends", second, goes_on=False) == 0
+
+
+def test_i9_a_scope_that_cannot_be_told_leaves_an_unsettled_effect_as_it_is(journal: Journal) -> None:
+    """The run neither ends over it, which no later reader could fold, nor goes on behind it."""
+    shop, second = Shop(fail=once(Killed())), Shop()
+    reserve, then = shop.effect(contracts.Opaque()), second.effect(keyed())
+    unknown = [False]
+
+    def scope() -> str:
+        if unknown[0]:
+            raise ConnectionError
+        return "account-1"
+
+    @effect(contracts.Opaque(), environment=Environment("shop", scope=scope), name="reserve")
+    def scoped(call: Call, *, units: int) -> int:
+        return reserve.fn(call, units=units)  # type: ignore[no-any-return]
+
+    @workflow
+    def order(run: Run) -> int:
+        with contextlib.suppress(ConnectionError):
+            return run.perform(scoped(units=1))
+        return run.perform(then(units=1), key="after")
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(Killed):
+            engine.run("r", order)
+        unknown[0] = True
+        with pytest.raises(errors.EffectInterrupted, match="ConnectionError"):
+            engine.recover("r")
+        unknown[0] = False
+        assert engine.recover("r").status is Status.IN_DOUBT
+    assert second.sent["after"] == 0
