@@ -36,20 +36,24 @@ def i1_once(world: World) -> Problems:
         for effect in loaded.history.effects:
             contract = loaded.contracts[effect.intent.contract]
             if contract.kind in _KEYLESS and not contract.trust_settle:
-                yield from _unproven_attempts(run_id, effect.step, loaded.entries)
+                yield from _unproven_attempts(run_id, effect, loaded.entries)
 
 
-def _unproven_attempts(run_id: str, step: str, entries: list[Entry]) -> Problems:
-    """Attempts that began while an earlier one might have acted, on the word of the journal alone."""
+def _unproven_attempts(run_id: str, effect: EffectStep, entries: list[Entry]) -> Problems:
+    """Attempts that began while an earlier one might have acted, on the word of the journal and of late evidence alone."""
+    heard_late = [noted.observation for noted in effect.observations if noted.seq is None]
     open_attempts: set[int] = set()
     for entry in entries:
-        about = [attempt for attempt in attempts_in(entry) if attempt.step == step and attempt.purpose != "close"]
-        for attempt in about:
-            if open_attempts:
-                yield f"{run_id}: attempt {attempt.number} of {step} began while attempt {min(open_attempts)} might have acted"
+        for attempt in attempts_in(entry):
+            if attempt.step != effect.step or attempt.purpose == "close":
+                continue
+            known = [late for late in heard_late if late.observed_at_us <= attempt.sent_at_us]
+            still = open_attempts - {late.attempt for late in known if late.answer.kind in _NOTHING_DONE}
+            if still:
+                yield f"{run_id}: attempt {attempt.number} of {effect.step} began while attempt {min(still)} might have acted"
             open_attempts.add(attempt.number)
         seen = observation_in(entry)
-        if seen is not None and seen.step == step and seen.answer.kind in _NOTHING_DONE and seen.attempt is not None:
+        if seen is not None and seen.step == effect.step and seen.answer.kind in _NOTHING_DONE and seen.attempt is not None:
             open_attempts.discard(seen.attempt)
 
 

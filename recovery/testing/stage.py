@@ -56,6 +56,7 @@ class Stage:
     asked: Counter[str] = field(default_factory=Counter)
     again: list[Again] = field(default_factory=list)
     _code: list[Step] | Module = field(init=False)
+    _askable: dict[str, Askable] = field(init=False)
     _processes: list[Process] = field(default_factory=list)
     _programs: dict[str, Program] = field(default_factory=dict)
 
@@ -64,6 +65,7 @@ class Stage:
         self.ledger = Ledger(self.clock.wall_us())
         self.environment = SimulatedEnvironment(self.clock, stock=outside.stock, knobs=outside.knobs(), ledger=self.ledger)
         self._code = self.scenario.workflow
+        self._askable = {name: _askable(made) for name, made in self._effects().items()}
 
     def play(self) -> list[str]:
         """Every move, then the end. The problems found; empty if the scenario passes."""
@@ -84,7 +86,7 @@ class Stage:
         return World(
             runs=loaded_runs(self.journal),
             events=tuple(self.ledger.events),
-            effects={name: _askable(made) for name, made in self._effects().items()},
+            effects=self._askable,
             budget=self.budget,
             stock=self.environment.stock,
             asked=dict(self.asked),
