@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from recovery.definitions.answer import Answer, Found, Refused, ReplyWas, Unreachable
+from recovery.definitions.answer import Answer, Found, NotSent, Refused, ReplyWas, Unreachable
 from recovery.definitions.call import Call
 from recovery.definitions.rejection import Rejection
 from recovery.testing.clock import ManualClock
@@ -48,6 +48,7 @@ class Faults:
     )  # for how many microseconds the next requests are held; None: until delivered
     drop_replies: int = 0
     down: bool = False
+    refuses: bool = False  # while down, a connection is refused: proof that a request never left
 
 
 class SimulatedEnvironment:
@@ -91,7 +92,7 @@ class SimulatedEnvironment:
         call = request.call
         self._left(call, process, dict(request.arguments), "send", f"sends {call.key} {dict(request.arguments)}")
         if self.faults.down:
-            raise ConnectionError("the environment is down")
+            raise ReplyWas(NotSent()) if self.faults.refuses else ConnectionError("the environment is down")
         copy = _Copy(request)
         if self.faults.hold:
             self._hold(copy, self.faults.hold.pop(0), gate)

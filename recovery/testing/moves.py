@@ -111,7 +111,9 @@ class Happens(Strict):
     deliver: Literal[True] | None = Field(None, description="every held request arrives now")
     drop_replies: int | None = Field(None, ge=1, description="the next replies are lost")
     fail: Literal["before", "after"] | None = Field(None, description="the next request fails before or after its effect")
-    down: bool | None = Field(None, description="nothing arrives, nothing is answered, until this is false again")
+    down: bool | Literal["refused"] | None = Field(
+        None, description="nothing arrives until this is false again; refused: the sender can prove that nothing left"
+    )
     restock: dict[str, int] | None = Field(None, description="more of these")
     prune: Literal[True] | None = Field(None, description="every key and every receipt is forgotten")
 

@@ -185,8 +185,10 @@ def i8_it_ends(world: World) -> Problems:
             yield f"{call.run_id}: {call.verb} by {call.process} took {call.took_us} us of virtual time; its budget is {call.budget_us}"
     for run_id, loaded in world.runs.items():
         for effect in loaded.history.effects:
-            if len(effect.attempts) > world.budget.attempts or effect.probes > world.budget.probes:
-                yield f"{run_id}: {effect.step} had {len(effect.attempts)} attempts and {effect.probes} probes"
+            unsent = {noted.observation.attempt for noted in effect.observations if noted.answer.kind is AnswerKind.NOT_SENT}
+            sent = sum(attempt.purpose != "close" and attempt.number not in unsent for attempt in effect.attempts)
+            if sent > world.budget.attempts or effect.probes > world.budget.probes:
+                yield f"{run_id}: {effect.step} had {sent} attempts and {effect.probes} probes"
         if _last_call_recovered(world, run_id):
             yield from _left_hanging(run_id, loaded)
 

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from recovery.core.contracts import Contract, Deletion, Keyed, Lookup, Opaque, Probeable, microseconds
 from recovery.core.errors import DefinitionError
+from recovery.core.policy import Budget
 from recovery.testing.forms import Duration, Name, Strict
 from recovery.testing.moves import Change, Move, World
 from recovery.testing.steps import Attempt, Code, Module, Perform, Step, Try
@@ -115,8 +116,8 @@ class LeaseSpec(Strict):
 class BudgetSpec(Strict):
     """Bounds of one intent, and of one call."""
 
-    attempts: int = Field(default=5, ge=1, description="sendings of one intent, over all processes")
-    probes: int = Field(default=20, ge=0, description="questions about one intent, over all processes")
+    attempts: int = Field(default=Budget().attempts, ge=1, description="sendings of one intent, over all processes")
+    probes: int = Field(default=Budget().probes, ge=0, description="questions about one intent, over all processes")
     max_wait: Duration = Field(default=timedelta(seconds=60), description="how long one call may wait for named times")
 
 

@@ -166,7 +166,7 @@ class Stage:
         if what.fail is not None:
             outside.warehouse.failures.append(what.fail == "after")
         if what.down is not None:
-            outside.faults.down = what.down
+            outside.faults.down, outside.faults.refuses = bool(what.down), what.down == "refused"
         if what.restock is not None:
             outside.warehouse.restock(what.restock)
         if what.prune:

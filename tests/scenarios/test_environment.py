@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from recovery.codec import fingerprint
-from recovery.definitions.answer import Absent, Closed, Found, Indeterminate, Mismatch, Refused, ReplyWas, Unreachable
+from recovery.definitions.answer import Absent, Closed, Found, Indeterminate, Mismatch, NotSent, Refused, ReplyWas, Unreachable
 from recovery.definitions.call import Call
 from recovery.testing import (
     Anchor,
@@ -230,6 +230,13 @@ def test_down_means_nothing_arrives_and_nothing_is_told() -> None:
     environment.faults.down = False
     assert environment.executions() == {}
     assert ask(connection, "k")["receipt"] == "R1"
+
+
+def test_a_refused_connection_is_proof_that_nothing_left() -> None:
+    _, environment, connection = world()
+    environment.faults.down = environment.faults.refuses = True
+    assert ask(connection, "k") == NotSent()
+    assert environment.executions() == {}
 
 
 def test_pruned_receipts_are_absent_and_keys_act_again() -> None:
