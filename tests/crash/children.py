@@ -108,7 +108,7 @@ class Child:
         _, status = os.waitpid(self.pid, os.WUNTRACED)
         if not os.WIFSTOPPED(status):
             self._process.returncode = os.waitstatus_to_exitcode(status)
-            raise AssertionError(f"the worker ended with {self._process.returncode} and never stopped: {self.wait().stderr}")
+            raise AssertionError(f"the worker ended and never stopped: {self.wait()}")
 
     def go_on(self) -> None:
         os.kill(self.pid, signal.SIGCONT)

@@ -93,6 +93,27 @@ def test_a_frozen_owner_is_superseded_after_its_lease(stage: Stage, colour: str)
     story.check_settles_nothing_new()
 
 
+def test_a_frozen_owner_is_refused_though_its_successor_has_written_nothing_yet(stage: Stage, colour: str) -> None:
+    """The head has not moved, so only the epoch in the statement that writes can refuse it."""
+    story = stage.new_run("plain", colour)
+    with started(story.child("run", stop_at="send.after:1", lease=0.2)) as (stale,):
+        stale.wait_until_stopped()
+        with started(story.child("recover", stop_at="load.after", wait=60.0)) as (successor,):
+            successor.wait_until_stopped()
+            before = story.rows()
+            stale.go_on()
+            ended = stale.wait()
+            assert (ended.returncode, ended.report["error"]) == (7, "FencedOut"), ended
+            assert f"process {successor.pid} on " in ended.report["message"]
+            assert story.rows() == before
+            successor.go_on()
+            story.check_outcome(successor.wait())
+    story.check_growth()
+    assert len(stage.journal.evidence(story.run_id)) == 1
+    story.check_once()
+    story.check_settles_nothing_new()
+
+
 @pytest.mark.timeout(120)
 def test_of_two_recoverers_one_wins(stage: Stage) -> None:
     """Both are let go in front of the claim at the same moment, and the winner holds the run until the other has given up."""
