@@ -20,7 +20,13 @@ from typing import Any, Self
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("worker.py")
-COMMAND = [sys.executable, "-W", "error", str(PROGRAM)]
+PYTHON = [sys.executable, "-W", "error"]
+COMMAND = [*PYTHON, str(PROGRAM)]
+
+
+def spoilt(way: str) -> list[str]:
+    """The worker program, spoilt on purpose: see saboteur.py."""
+    return [*PYTHON, str(PROGRAM.with_name("saboteur.py")), way]
 
 
 def surroundings(more: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import dataclasses
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -26,7 +26,7 @@ from recovery.examples.inventory.process import Inventory
 from recovery.ports import Journal
 from recovery.storage import open_journal
 from recovery.storage.reading import read
-from tests.crash.children import Child, Ended, Nursery
+from tests.crash.children import COMMAND, Child, Ended, Nursery
 from tests.crash.worker import STOP, UNITS
 from tests.crash.workflows import KEYS, SCARCE, SERVICE, WORKFLOWS
 
@@ -107,8 +107,8 @@ class Story:
         self.check_growth()
         return ended
 
-    def child(self, command: str, armed: str = "", stop_at: str = "", **options: float) -> Child:
-        return Child(self.arguments(command, **options), self.environment(armed, stop_at))
+    def child(self, command: str, armed: str = "", stop_at: str = "", program: Sequence[str] = COMMAND, **options: float) -> Child:
+        return Child(self.arguments(command, **options), self.environment(armed, stop_at), program)
 
     # -- what must hold ------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -14,7 +13,7 @@ from recovery.clocks import read_boot_us
 from recovery.core.entries import Observation, Source, decode
 from recovery.core.errors import LeaseUnavailable
 from recovery.core.ids import Epoch
-from tests.crash.children import COMMAND, ROOT, started, surroundings
+from tests.crash.children import PYTHON, ROOT, spoilt, started, surroundings
 from tests.crash.stage import Stage
 from tests.crash.workflows import SERVICE
 
@@ -114,6 +113,24 @@ def test_a_frozen_owner_is_refused_though_its_successor_has_written_nothing_yet(
     story.check_settles_nothing_new()
 
 
+def test_a_process_frozen_inside_a_commit_holds_up_its_sqlite_file_until_it_is_killed(sqlite_stage: Stage) -> None:
+    """Not promised: a file has one write lock, and a stopped process does not give it back. Whoever comes is told so, and loses nothing."""
+    story = sqlite_stage.new_run("plain", "sync")
+    with started(story.child("run", program=spoilt("freezing"), lease=HOUR)) as (frozen,):
+        frozen.wait_until_stopped()
+        before = story.rows()
+        assert [row.kind for row in before] == ["opened", "decision"]
+        other = sqlite_stage.new_run("plain", "sync")
+        with started(other.child("run", program=spoilt("impatient"))) as (held_up,):
+            ended = held_up.wait()
+        assert (ended.returncode, ended.report["error"]) == (4, "StoreUnavailable"), ended
+        assert "database is locked" in ended.report["message"]
+    assert story.rows() == before  # what was not committed never was
+    for run, verb in ((story, "recover"), (other, "run")):
+        run.check_outcome(run.work(verb))
+        run.check_once()
+
+
 @pytest.mark.timeout(120)
 def test_of_two_recoverers_one_wins(stage: Stage) -> None:
     """Both are let go in front of the claim at the same moment, and the winner holds the run until the other has given up."""
@@ -143,7 +160,7 @@ class Racer:
 
     def __init__(self, stage: Stage) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "error", str(ROOT / "tests" / "crash" / "racer.py"), "--db", stage.url],
+            [*PYTHON, str(ROOT / "tests" / "crash" / "racer.py"), "--db", stage.url],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -185,7 +202,7 @@ def command(stage: Stage, run_id: str, *options: str) -> subprocess.CompletedPro
     """`recover --run-id`, as a person runs it."""
     arguments = ["--run-id", run_id, "--db", stage.url, "--app", "tests.crash.app:engine", *options]
     return subprocess.run(
-        [*COMMAND[:3], "-m", "recovery", *arguments],
+        [*PYTHON, "-m", "recovery", *arguments],
         env=surroundings({SERVICE: stage.inventory.url}),
         capture_output=True,
         text=True,

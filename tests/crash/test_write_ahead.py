@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.children import COMMAND, Child, started
+from tests.crash.children import COMMAND, Child, spoilt, started
 from tests.crash.stage import Stage, Story
 
 STRACE = ("strace", "-f", "-y", "-s", "100000", "-e", "trace=write,pwrite64,writev,fsync,fdatasync,sendto,sendmsg")
@@ -90,13 +90,13 @@ def tracing() -> None:
         pytest.skip(reason)
 
 
-def traced(story: Story, program: Sequence[str], directory: Path) -> tuple[list[str], str]:
+def traced(story: Story, program: Sequence[str], directory: Path, *, ending: int = 0) -> tuple[list[str], str]:
     """Run a worker to its end under strace: its system calls, and the journal's log."""
     output = directory / "trace"
     log = story.stage.url.removeprefix("sqlite:///") + "-wal"
     with started(Child(story.arguments("run"), story.environment(), [*STRACE, "-o", str(output), *program])) as (worker,):
         ended = worker.wait()
-    assert ended.returncode == 0, ended
+    assert ended.returncode == ending, ended
     return output.read_text(errors="replace").splitlines(), log
 
 
@@ -111,22 +111,12 @@ def test_an_attempt_is_synced_before_its_first_byte_leaves(sqlite_stage: Stage, 
 @pytest.mark.usefixtures("tracing")
 def test_a_journal_that_is_not_synced_is_found_out(sqlite_stage: Stage, tmp_path: Path) -> None:
     story = sqlite_stage.new_run("plain", "sync")
-    trace, log = traced(story, sabotaged("unsynced"), tmp_path)
+    trace, log = traced(story, spoilt("unsynced"), tmp_path)
     assert violations(trace, log, [f"{story.run_id}:1"]) == [f"{story.run_id}:1: not synced"]
 
 
 @pytest.mark.usefixtures("tracing")
 def test_an_attempt_that_is_not_written_is_found_out(sqlite_stage: Stage, tmp_path: Path) -> None:
     story = sqlite_stage.new_run("plain", "sync")
-    output = tmp_path / "trace"
-    with started(Child(story.arguments("run"), story.environment(), [*STRACE, "-o", str(output), *sabotaged("unwritten")])) as (
-        worker,
-    ):
-        worker.wait()  # it cannot end well: its journal has a hole
-    log = sqlite_stage.url.removeprefix("sqlite:///") + "-wal"
-    trace = output.read_text(errors="replace").splitlines()
+    trace, log = traced(story, spoilt("unwritten"), tmp_path, ending=7)  # its journal has a hole, and fences it out
     assert violations(trace, log, [f"{story.run_id}:1"]) == [f"{story.run_id}:1: not written"]
-
-
-def sabotaged(how: str) -> list[str]:
-    return [*COMMAND[:-1], str(Path(__file__).with_name("saboteur.py")), how]
