@@ -185,8 +185,8 @@ class LeaseUnavailable(OwnershipError):
 
 class FencedOut(OwnershipError):
     template = (
-        "Run {run_id!r} was claimed by {owner} at epoch {epoch}; this worker's epoch is {ours}. Its append was refused and kept as "
-        "late evidence. Nothing more may be written here; ask the new owner for the outcome."
+        "Run {run_id!r} was taken over by {owner} and stands at epoch {epoch}; this worker's is {ours}. Its append was refused and kept as "
+        "late evidence. Nothing more may be written here; recover the run, or ask who owns it, for the outcome."
     )
 
 

@@ -91,8 +91,9 @@ class Writer:
             case Appended():
                 self.head, self.digest, self.finished = append.rows[-1].seq, append.rows[-1].digest, False
             case Fenced(run):
-                owner, epoch = (run.owner or "nobody", run.epoch) if run else ("nobody", "none")
-                raise FencedOut(run_id=self.run_id, owner=str(owner), epoch=str(epoch), ours=str(self.epoch))
+                owner, epoch = (run.owner, run.epoch) if run else (None, "none")
+                by = owner or "a worker that has released it since"
+                raise FencedOut(run_id=self.run_id, owner=str(by), epoch=str(epoch), ours=str(self.epoch))
             case _:
                 self.finished = False  # the run goes on: the head has not moved
                 key = result.key

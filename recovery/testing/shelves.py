@@ -6,8 +6,8 @@ no runs, and no database that was there before is changed beyond a schema that i
 
 from __future__ import annotations
 
+import os
 import secrets
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -37,8 +37,8 @@ def shelf(store: str) -> Iterator[Shelf]:
     if store == "memory":
         yield _memory
     elif store == "sqlite":
-        with tempfile.TemporaryDirectory(prefix="recovery-replay-") as directory:
-            yield _files(Path(directory))
+        with _file() as journals:
+            yield journals
     elif store.startswith("postgres"):
         with _schema(store) as journals:
             yield journals
@@ -51,23 +51,18 @@ def _memory() -> Iterator[Journal]:
     yield open_journal("memory://")
 
 
-def _files(directory: Path) -> Shelf:
-    """A file per play, copied from one that was migrated once."""
-    template = directory / "template.db"
-    migrate(f"sqlite:///{template}")
-
-    @contextmanager
-    def copied() -> Iterator[Journal]:
-        path = directory / f"{secrets.token_hex(8)}.db"
-        shutil.copyfile(template, path)
-        journal = open_journal(f"sqlite:///{path}")
+@contextmanager
+def _file() -> Iterator[Shelf]:
+    """One file for all plays, emptied before each. It need not survive anything, so it lies in memory where there is a place for that."""
+    shared = Path("/dev/shm")  # noqa: S108  # only its presence is used; the directory's own name is fresh
+    with tempfile.TemporaryDirectory(prefix="recovery-replay-", dir=shared if os.access(shared, os.W_OK) else None) as directory:
+        place = f"sqlite:///{Path(directory) / 'plays.db'}"
+        migrate(place)
+        journal = open_journal(place)
         try:
-            yield journal
+            yield _emptied(journal, sa.create_engine(place, poolclass=NullPool), place)
         finally:
             journal.close()
-            path.unlink()
-
-    return copied
 
 
 @contextmanager
@@ -90,20 +85,23 @@ def _schema(url: str) -> Iterator[Shelf]:
 
 
 def _emptied(journal: Journal, engine: sa.Engine, url: str) -> Shelf:
-    tables = ", ".join(f'"{table}"' for table in metadata.tables if table != _KEPT)
+    tables = [f'"{table}"' for table in metadata.tables if table != _KEPT]
+    truncate = [f"TRUNCATE {', '.join(tables)} RESTART IDENTITY CASCADE"]
+    statements = truncate if engine.dialect.name == "postgresql" else [f"DELETE FROM {table}" for table in tables]  # noqa: S608
 
     @contextmanager
     def emptied() -> Iterator[Journal]:
-        _execute(engine, url, f"TRUNCATE {tables} RESTART IDENTITY CASCADE")
+        _execute(engine, url, *statements)
         yield journal
 
     return emptied
 
 
-def _execute(engine: sa.Engine, url: str, statement: str) -> None:
-    """One statement, whose names are ours. Raises StoreUnavailable, StoreUrlError."""
+def _execute(engine: sa.Engine, url: str, *statements: str) -> None:
+    """Statements whose names are ours, in one transaction. Raises StoreUnavailable, StoreUrlError."""
     try:
         with engine.begin() as connection:
-            connection.execute(sa.text(statement))
+            for statement in statements:
+                connection.execute(sa.text(statement))
     except SQLAlchemyError as error:
         raise translated(error, shown(url)) from error

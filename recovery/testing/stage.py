@@ -56,6 +56,7 @@ class Stage:
     asked: Counter[str] = field(default_factory=Counter)
     again: list[Again] = field(default_factory=list)
     _code: list[Step] | Module = field(init=False)
+    _made: dict[str, Effect[..., Any]] = field(init=False)
     _askable: dict[str, Askable] = field(init=False)
     _processes: list[Process] = field(default_factory=list)
     _programs: dict[str, Program] = field(default_factory=dict)
@@ -65,7 +66,8 @@ class Stage:
         self.ledger = Ledger(self.clock.wall_us())
         self.environment = SimulatedEnvironment(self.clock, stock=outside.stock, knobs=outside.knobs(), ledger=self.ledger)
         self._code = self.scenario.workflow
-        self._askable = {name: _askable(made) for name, made in self._effects().items()}
+        self._made = self._effects()
+        self._askable = {name: _askable(made) for name, made in self._made.items()}
 
     def play(self) -> list[str]:
         """Every move, then the end. The problems found; empty if the scenario passes."""
@@ -211,7 +213,7 @@ class Stage:
     def _workflow(self) -> Workflow[..., Any]:
         if isinstance(self._code, Module):
             return _imported(self._code.async_ if self.is_async else self._code.sync)
-        return inline_workflow(Steps(self._code, self._effects(), self._ask), is_async=self.is_async)
+        return inline_workflow(Steps(self._code, self._made, self._ask), is_async=self.is_async)
 
     def _ask(self, decision: str) -> int:
         self.asked[decision] += 1

@@ -1,4 +1,4 @@
-"""Every scenario of the repository, on every store, in both colours."""
+"""Every scenario of the repository: on memory in both colours, on each database in one, alternating from variant to variant."""
 
 from __future__ import annotations
 
@@ -7,36 +7,52 @@ from collections.abc import Iterator
 import pytest
 
 from recovery.testing import Scenario, load, play
+from recovery.testing.replay import COLOURS
 from recovery.testing.shelves import Shelf, shelf
 from tests.architecture.source import ROOT
 
 FILES = sorted((ROOT / "scenarios").glob("*.yaml"))
 SCENARIOS = [pytest.param(scenario, id=f"{path.stem}/{scenario.name}") for path in FILES for scenario in load(path)]
+NUMBERED = [pytest.param(number, *one.values, id=one.id) for number, one in enumerate(SCENARIOS)]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def memory_shelf() -> Iterator[Shelf]:
     with shelf("memory") as journals:
         yield journals
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def sqlite_shelf() -> Iterator[Shelf]:
     with shelf("sqlite") as journals:
         yield journals
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def postgres_shelf(postgres_server) -> Iterator[Shelf]:
     with shelf(postgres_server.url("postgres")) as journals:
         yield journals
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-@pytest.mark.parametrize("colour", ["sync", "async"])
-@pytest.mark.parametrize("store", ["memory", "sqlite", "postgres"])
-def test_scenario(request: pytest.FixtureRequest, store: str, colour: str, scenario: Scenario) -> None:
-    with request.getfixturevalue(f"{store}_shelf")() as journal:
+@pytest.mark.parametrize("colour", COLOURS)
+def test_on_memory(memory_shelf: Shelf, colour: str, scenario: Scenario) -> None:
+    holds(scenario, memory_shelf, colour, "memory")
+
+
+@pytest.mark.parametrize(("number", "scenario"), NUMBERED)
+def test_on_sqlite(sqlite_shelf: Shelf, number: int, scenario: Scenario) -> None:
+    holds(scenario, sqlite_shelf, COLOURS[number % 2], "sqlite")
+
+
+@pytest.mark.parametrize(("number", "scenario"), NUMBERED)
+def test_on_postgres(postgres_shelf: Shelf, number: int, scenario: Scenario) -> None:
+    """The other colour than on SQLite."""
+    holds(scenario, postgres_shelf, COLOURS[(number + 1) % 2], "postgres")
+
+
+def holds(scenario: Scenario, shelf: Shelf, colour: str, store: str) -> None:
+    with shelf() as journal:
         result = play(scenario, journal, colour, store=store)
     assert result.passed, "\n".join([*result.problems, result.transcript])
 
