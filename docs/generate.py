@@ -25,6 +25,7 @@ from recovery import cli, crashpoints
 from recovery.core import contracts, entries, errors, facts
 from recovery.core.errors import ExitCode
 from recovery.core.rows import Action
+from recovery.core.truth import REFUSALS
 from recovery.core.verdicts import ROWS, Facts
 from recovery.testing import environment, moves, scenario, steps
 
@@ -143,6 +144,19 @@ def values_page() -> str:
     return "\n".join(lines)
 
 
+CONSTRUCTORS: tuple[Callable[..., contracts.Contract], ...] = (
+    contracts.Read,
+    contracts.Keyed,
+    contracts.Swallow,
+    contracts.FirstSent,
+    contracts.Named,
+    contracts.CoTransactional,
+    contracts.Prepared,
+    contracts.Probeable,
+    contracts.Opaque,
+)
+
+
 def contracts_page() -> str:
     lines = [
         "# Contracts",
@@ -151,7 +165,7 @@ def contracts_page() -> str:
         "assumptions, the fields that were left unstated. How to choose one: [choose a contract](../how-to/choose-a-contract.md).",
         "",
     ]
-    for build in (contracts.Keyed, contracts.Probeable, contracts.Opaque):
+    for build in CONSTRUCTORS:
         parameters = ", ".join(name for name in inspect.signature(build).parameters)
         lines += [
             f"## {build.__name__}",
@@ -165,7 +179,16 @@ def contracts_page() -> str:
     lines += ["## Fields of a contract", "", *_table(("field", "default", "meaning"), _fields(contracts.Contract)), ""]
     lines += ["## Fields of a look-up", "", inspect.cleandoc(contracts.Lookup.__doc__ or ""), ""]
     lines += [*_table(("field", "default", "meaning"), _fields(contracts.Lookup)), ""]
+    lines += [
+        "## What is refused",
+        "",
+        "A contract that cannot be true is refused where it is stated. The refusal names the field and the reason.",
+        "",
+    ]
+    refusals = dict.fromkeys((f"`{refusal.field}`", refusal.reason, refusal.advice) for refusal in REFUSALS)
+    lines += [*_table(("field", "refused because", "what to do"), refusals), ""]
     for enum in (
+        contracts.Remembers,
         contracts.Replay,
         contracts.WindowStart,
         contracts.AfterWindow,

@@ -1,194 +1,73 @@
-"""Contracts: versioned data that says what an environment promises about keys, windows, replays and look-ups.
+"""Contracts: how a promise of an environment is stated, class by class.
 
-Owns the shape of a contract, its defaults and its digest. Knows nothing of runs or evidence. Invariant: a contract is
-a value; it is stored whole, by digest, and an intent is judged by the one it was written with or by a weaker one.
-Durations are ``timedelta`` where people write them and whole microseconds (``_us``) where they are compared.
+Owns the constructors. Durations are ``timedelta`` at this face. Knows nothing of evidence. Invariant: what a constructor returns can be true
+(`core.truth`), and names every field that was left to a default, so that verdicts can name those they relied on.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
-from enum import StrEnum
-from typing import Any, Final, Self
 
-from recovery.core.errors import DefinitionError
-from recovery.core.ids import digest_bytes
+from recovery.core.stating import (
+    UNPUBLISHED,
+    Remembers,
+    Unpublished,
+    Window,
+    asked,
+    build,
+    common,
+    filled_in,
+    optional,
+    remembered,
+    window_us,
+)
+from recovery.core.terms import (
+    CLOCK_ERROR_DEFAULT,
+    FOR_EVER,
+    NAMES,
+    SETTLE_WINDOW_DEFAULT,
+    AfterWindow,
+    Batch,
+    Contract,
+    Deletion,
+    Enforced,
+    Kind,
+    Lookup,
+    Replay,
+    WindowStart,
+    microseconds,
+)
+from recovery.core.truth import check, refused
 
-SETTLE_WINDOW_DEFAULT: Final = timedelta(minutes=20)
-"""How long a copy may act after its sender gave up. A live Linux socket retransmits for at least 924 s (tcp_retries2 = 15,
-tcp(7)), and a stalled receiver was seen to process a dead sender's request; 30 s would be a wish."""
-
-CLOCK_ERROR_DEFAULT: Final = timedelta(seconds=2)
-"""How far two clocks that are compared may differ (assumption A3)."""
-
-
-def microseconds(duration: timedelta) -> int:
-    """Whole microseconds of a duration."""
-    return duration // timedelta(microseconds=1)
-
-
-class Kind(StrEnum):
-    """The classes of effects, from the strongest promise to none."""
-
-    READ = "read"  # no effect
-    KEYED = "keyed"  # one effect per key inside a window; a re-send is the look-up
-    SWALLOW = "swallow"  # duplicates are accepted and dropped, and nothing is told
-    FIRST_SENT = "first_sent"  # keyed, and late copies are refused by the time of first sending
-    NAMED = "named"  # the client names the object, or compares and sets
-    COTRANSACTIONAL = "cotransactional"  # receipt and effect in one transaction
-    PREPARED = "prepared"  # hold, then confirm
-    PROBEABLE = "probeable"  # not deduplicated, but findable by a marker
-    OPAQUE = "opaque"  # no key, no receipt
-
-
-class Replay(StrEnum):
-    """What a second sending of a key returns, for one class of first result."""
-
-    ORIGINAL = "original"  # the first reply
-    CURRENT = "current"  # the object's present state
-    REEXECUTES = "reexecutes"  # forgotten: the work is done again
-    RESUMES = "resumes"  # failed work is carried on
-    INDETERMINATE = "indeterminate"  # the first failure is replayed for ever and says nothing (a cached 500)
-
-
-class WindowStart(StrEnum):
-    FIRST_SEEN = "first_seen"  # the first request that carried the key
-    COMPLETED = "completed"  # the end of its execution
-    TERMINATED = "terminated"  # the end of the work it started
-
-
-class AfterWindow(StrEnum):
-    EXECUTES_AS_NEW = "executes_as_new"  # the key is forgotten: a late copy acts again
-    REJECTS = "rejects"  # a late copy is refused
-
-
-class Deletion(StrEnum):
-    """Whether receipts (or named objects) can be removed by others while we ask."""
-
-    IMPOSSIBLE = "impossible"  # nobody else can remove one
-    VISIBLE = "visible"  # a tombstone or audit trail shows it
-    INVISIBLE = "invisible"  # a removed one looks like one that never was
-
-
-class Batch(StrEnum):
-    NONE = "none"  # one request, one effect
-    ATOMIC = "atomic"  # all items or none, under one key
-    PER_ITEM_KEY = "per_item_key"  # several intents in one request
-    PER_ITEM_RESULT = "per_item_result"  # items without keys, each with a result of its own
-
-
-class Enforced(StrEnum):
-    """How the environment itself refuses late copies, beyond any clock of ours."""
-
-    NOTHING = "nothing"  # it does not; only the settle window bounds them
-    DEADLINE = "deadline"  # carried in the request, checked inside the environment's transaction by its own clock
-    EPOCH = "epoch"  # carried in the request and already raised there
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lookup:
-    """What a probe can see."""
-
-    lag_us: int = 0  # an answer given at T reflects a state as of T - lag at the latest
-    retention_us: int | None = None  # how long after the first attempt a receipt stays visible; None: as long as the database lives
-    authoritative: bool = True  # an effect implies a visible receipt (read on the primary), so an absence may become final
-    deletion: Deletion = Deletion.IMPOSSIBLE  # whether a receipt can be removed
-    marker_reliable: bool = True  # an object without our marker is not ours
-    original: bool = True  # the receipt holds the first reply, not the object's present state
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contract:
-    """One environment's promise about one kind of effect. Build it with `Keyed`, `Probeable` or `Opaque`.
-
-    ``unstated`` names the fields that were left to their defaults; each verdict lists them among its assumptions.
-    """
-
-    kind: Kind  # the class of effect
-    name: str = ""  # for people: the provider and the call
-    version: int = 1  # of this description
-    # keys
-    key_carrier: str = ""  # for people: "header:Idempotency-Key", "json:/idempotency_key", "name"
-    key_length_max: int = 255  # characters
-    window_us: int | None = None  # None: no key, or a window that is not published
-    window_starts: WindowStart = WindowStart.FIRST_SEEN  # what the window counts from
-    after_window: AfterWindow = AfterWindow.EXECUTES_AS_NEW  # what a copy does that comes after it
-    mismatch_checked: bool = True  # the environment refuses another request under a known key
-    lock_outlives_execution: bool = True  # copies in flight are serialised until the first has ended
-    fail_open: bool = False  # with its key store down it executes without protection
-    # what is remembered
-    replay_success: Replay = Replay.ORIGINAL  # what a re-send returns after a success
-    replay_rejection: Replay = Replay.ORIGINAL  # after a declared rejection
-    replay_failure: Replay = Replay.REEXECUTES  # after a failure of the environment (5xx)
-    failures_effect_free: bool = True  # a 5xx that is forgotten had no effect
-    # asking, closing
-    lookup: Lookup | None = None  # None: it cannot be asked
-    close: bool = False  # an atomic "tell me the outcome, or refuse this key for ever"
-    cancel_by_key: bool = False  # cancels what it finds, leaves no tombstone
-    # time
-    settle_window_us: int = microseconds(SETTLE_WINDOW_DEFAULT)  # how long a copy may act after its sender gave up
-    clock_error_us: int = microseconds(CLOCK_ERROR_DEFAULT)  # how far two clocks that are compared may differ
-    enforced: Enforced = Enforced.NOTHING  # what refuses late copies, beyond our clocks
-    trust_settle: bool = False  # start a second keyless effect on an absence that is only assumed final
-    disconnect_cancels: bool = False  # a request whose sender went away is given up
-    # shape of the outcome
-    stable_fields: tuple[str, ...] = ()  # fields of an outcome that never change, and so identify it
-    shown_once: bool = False  # its reply holds something that no later look-up shows
-    batch: Batch = Batch.NONE  # whether one request carries several effects
-    unstated: tuple[str, ...] = field(default=(), compare=False)  # fields left to their defaults
-
-    @property
-    def keyed(self) -> bool:
-        """Whether the environment itself keeps two sendings of one key from acting twice."""
-        return self.kind in {Kind.KEYED, Kind.SWALLOW, Kind.FIRST_SENT, Kind.COTRANSACTIONAL}
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON, every field written out, so that a later default never changes a stored contract."""
-        body: dict[str, Any] = {}
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, Lookup):
-                value = {f.name: getattr(value, f.name) for f in fields(value)}
-            body[item.name] = list(value) if isinstance(value, tuple) else value
-        return body
-
-    @classmethod
-    def from_json(cls, body: dict[str, Any]) -> Self:
-        """The contract that `to_json` wrote. Raises ValueError on a field that this version does not know: it may lower trust."""
-        enums: dict[str, type[StrEnum]] = {"kind": Kind, "window_starts": WindowStart, "after_window": AfterWindow, "replay_success": Replay,
-                 "replay_rejection": Replay, "replay_failure": Replay, "enforced": Enforced, "batch": Batch}  # fmt: skip
-        if unknown := set(body) - {item.name for item in fields(cls)}:
-            raise ValueError(f"unknown field {min(unknown)!r} of a contract")
-        values: dict[str, Any] = {name: enums[name](value) if name in enums else value for name, value in body.items()}
-        if values.get("lookup") is not None:
-            lookup = dict(values["lookup"])
-            if unknown := set(lookup) - {item.name for item in fields(Lookup)}:
-                raise ValueError(f"unknown field {min(unknown)!r} of a look-up")
-            values["lookup"] = Lookup(**{**lookup, "deletion": Deletion(lookup["deletion"])})
-        for name in ("stable_fields", "unstated"):
-            values[name] = tuple(values.get(name, ()))
-        return cls(**values)
-
-    @property
-    def digest(self) -> str:
-        return digest_bytes(json.dumps(self.to_json(), sort_keys=True, separators=(",", ":")).encode())
+__all__ = [
+    "CLOCK_ERROR_DEFAULT", "FOR_EVER", "NAMES", "SETTLE_WINDOW_DEFAULT", "UNPUBLISHED", "AfterWindow", "Batch", "CoTransactional", "Contract",
+    "Deletion", "Enforced", "FirstSent", "Keyed", "Kind", "Lookup", "Named", "Opaque", "Prepared", "Probeable", "Read", "Remembers",
+    "Replay", "Swallow", "Unpublished", "WindowStart", "check", "microseconds",
+]  # fmt: skip
 
 
 def Keyed(
     *,
-    window: timedelta,
+    window: Window,
+    window_starts: WindowStart | None = None,
+    after_window: AfterWindow | None = None,
     settle_window: timedelta | None = None,
     clock_error: timedelta | None = None,
     lookup: Lookup | None = None,
     close: bool | None = None,
+    cancel_by_key: bool | None = None,
     fail_open: bool | None = None,
     mismatch_checked: bool | None = None,
-    replay: Replay | None = None,
+    lock_outlives_execution: bool | None = None,
+    remembers: Remembers | None = None,
     remembers_rejections: bool | None = None,
+    failures_effect_free: bool | None = None,
+    replay: Replay | None = None,
     stable_fields: tuple[str, ...] | None = None,
     shown_once: bool | None = None,
+    batch: Batch | None = None,
+    disconnect_cancels: bool | None = None,
+    valid_for: timedelta | None = None,
     key_carrier: str | None = None,
     key_length_max: int | None = None,
     name: str = "",
@@ -196,40 +75,240 @@ def Keyed(
 ) -> Contract:
     """One effect per key for `window`, counted from the first attempt; a re-send of the key is the look-up.
 
-    Unstated fields default to: a settle window of 20 minutes, a clock error of 2 seconds, no look-up, no close, a key store
-    that fails closed and checks mismatches, original replay, rejections remembered. A verdict names the ones it relied on.
+    window: how long a key is remembered, or `UNPUBLISHED`: then the first attempt is sent and never re-sent.
+    replay: what a re-send returns after a success, `Replay.ORIGINAL` (the first reply) or `Replay.CURRENT` (the object as it is now, of which
+    the `stable_fields` give the outcome back). remembers: what is kept of a request that did not succeed; `remembers_rejections` says the
+    same about declared rejections alone. failures_effect_free: whether a failure that is forgotten had no effect; without that a re-send
+    after one may act twice.
+
+    Unstated fields default to: a settle window of 20 minutes, a clock error of 2 seconds, no look-up, no close, no cancelling, a key store
+    that fails closed, checks mismatches and serialises copies, original replay, rejections remembered, failures forgotten and without
+    effect, no end to being wanted, keys of at most 255 characters. A verdict names the ones it relied on.
     """
-    stated = {
-        "window_us": microseconds(window),
-        "settle_window_us": _optional(settle_window),
-        "clock_error_us": _optional(clock_error),
+    stated = common(settle_window, clock_error, valid_for) | {
+        "window_us": window_us(Kind.KEYED, name, window),
+        "window_starts": window_starts,
+        "after_window": after_window,
         "lookup": lookup,
         "close": close,
+        "cancel_by_key": cancel_by_key,
         "fail_open": fail_open,
         "mismatch_checked": mismatch_checked,
+        "lock_outlives_execution": lock_outlives_execution,
+        "failures_effect_free": failures_effect_free,
         "replay_success": replay,
-        "replay_rejection": None
-        if remembers_rejections is None
-        else (Replay.ORIGINAL if remembers_rejections else Replay.REEXECUTES),
+        "stable_fields": stable_fields,
+        "shown_once": shown_once,
+        "batch": batch,
+        "disconnect_cancels": disconnect_cancels,
+        "key_carrier": key_carrier,
+        "key_length_max": key_length_max,
+    }
+    stated |= remembered(name, remembers, remembers_rejections)
+    if shown_once and replay is Replay.ORIGINAL:
+        raise refused(
+            Kind.KEYED, name, "replay", "a replay cannot return what is shown only once", "Leave `replay` or `shown_once` out."
+        )
+    return build(Kind.KEYED, name, version, stated)
+
+
+def Swallow(
+    *,
+    window: Window,
+    window_starts: WindowStart | None = None,
+    settle_window: timedelta | None = None,
+    clock_error: timedelta | None = None,
+    lookup: Lookup | None = None,
+    fail_open: bool | None = None,
+    batch: Batch | None = None,
+    valid_for: timedelta | None = None,
+    key_carrier: str | None = None,
+    key_length_max: int | None = None,
+    name: str = "",
+    version: int = 1,
+) -> Contract:
+    """A duplicate inside `window` is accepted and dropped, and nothing is told: a queue with deduplication ids.
+
+    The effect returns None, since an acceptance says the same whether it is the first or a copy. Unstated fields default to those of `Keyed`.
+    """
+    stated = common(settle_window, clock_error, valid_for) | {
+        "window_us": window_us(Kind.SWALLOW, name, window),
+        "window_starts": window_starts,
+        "lookup": lookup,
+        "fail_open": fail_open,
+        "batch": batch,
+        "key_carrier": key_carrier,
+        "key_length_max": key_length_max,
+    }
+    return build(Kind.SWALLOW, name, version, stated)
+
+
+def FirstSent(
+    *,
+    window: timedelta,
+    settle_window: timedelta | None = None,
+    clock_error: timedelta | None = None,
+    lookup: Lookup | None = None,
+    mismatch_checked: bool | None = None,
+    remembers: Remembers | None = None,
+    failures_effect_free: bool | None = None,
+    stable_fields: tuple[str, ...] | None = None,
+    shown_once: bool | None = None,
+    valid_for: timedelta | None = None,
+    key_carrier: str | None = None,
+    key_length_max: int | None = None,
+    name: str = "",
+    version: int = 1,
+) -> Contract:
+    """Keyed, and each request carries the time of first sending (`call.first_sent`): the environment refuses it after `window`.
+
+    So late copies die by themselves, and an authoritative absence after the window is final (OASIS Repeatable Requests 1.0). Unstated fields
+    default to those of `Keyed`.
+    """
+    stated = common(settle_window, clock_error, valid_for) | {
+        "window_us": window_us(Kind.FIRST_SENT, name, window),
+        "after_window": AfterWindow.REJECTS,
+        "lookup": lookup,
+        "mismatch_checked": mismatch_checked,
+        "failures_effect_free": failures_effect_free,
         "stable_fields": stable_fields,
         "shown_once": shown_once,
         "key_carrier": key_carrier,
         "key_length_max": key_length_max,
     }
-    contract = _build(Kind.KEYED, name, version, stated)
-    if contract.window_us is None or contract.window_us <= 0:
-        raise _refused(contract, "its window must be longer than zero", "State how long the environment remembers a key.")
-    return contract
+    return build(Kind.FIRST_SENT, name, version, stated | remembered(name, remembers, None))
 
 
-def Probeable(
+def Named(
     *,
     lookup: Lookup | None = None,
+    window: timedelta | None = None,
+    compare_and_set: bool | None = None,
+    close: bool | None = None,
+    enforced: Enforced | None = None,
     settle_window: timedelta | None = None,
     clock_error: timedelta | None = None,
     trust_settle: bool | None = None,
     stable_fields: tuple[str, ...] | None = None,
     shown_once: bool | None = None,
+    batch: Batch | None = None,
+    disconnect_cancels: bool | None = None,
+    valid_for: timedelta | None = None,
+    key_carrier: str | None = None,
+    key_length_max: int | None = None,
+    name: str = "",
+    version: int = 1,
+) -> Contract:
+    """The client names the object that is created (`If-None-Match: *`, a unique key), or sets a value if it is still what it was.
+
+    The name is the receipt, and the object must carry a marker of ours, or our own success looks like somebody else's. lookup: reads it by
+    name; by default deletion is `INVISIBLE`, so that an absence never is a proof. window: how long a name cannot be taken again even if its
+    object is removed (with `compare_and_set`: how long the compared version does not come back); for ever where deletion is impossible. With
+    one a create is simply sent again; without one it asks first. Other unstated fields default to those of `Probeable`.
+    """
+    look = lookup or Lookup(deletion=Deletion.INVISIBLE)
+    for_ever = lookup is not None and look.deletion is Deletion.IMPOSSIBLE and look.marker_reliable and not compare_and_set
+    stated = asked(settle_window, clock_error, valid_for, trust_settle, enforced, disconnect_cancels) | {
+        "lookup": look,
+        "window_us": optional(window) if window is not None else microseconds(FOR_EVER) if for_ever else None,
+        "compare_and_set": compare_and_set,
+        "close": close,
+        "stable_fields": stable_fields,
+        "shown_once": shown_once,
+        "batch": batch,
+        "key_carrier": "name" if key_carrier is None else key_carrier,
+        "key_length_max": key_length_max,
+    }
+    return filled_in(build(Kind.NAMED, name, version, stated), lookup=lookup, window_us=window)
+
+
+def Prepared(
+    *,
+    lookup: Lookup | None = None,
+    window: timedelta | None = None,
+    close: bool | None = None,
+    settle_window: timedelta | None = None,
+    clock_error: timedelta | None = None,
+    trust_settle: bool | None = None,
+    stable_fields: tuple[str, ...] | None = None,
+    shown_once: bool | None = None,
+    valid_for: timedelta | None = None,
+    key_carrier: str | None = None,
+    key_length_max: int | None = None,
+    name: str = "",
+    version: int = 1,
+) -> Contract:
+    """The hold of a two-step effect: the environment keeps it under our name until it is confirmed or given up, and can list it.
+
+    Confirming and giving up are effects of their own, each with its contract. An unconfirmed hold changes nothing for good, but locks what it
+    holds. lookup: reads the hold by name; by default deletion is `INVISIBLE`, because a resolved hold looks like none. Where the prepared work
+    leaves a marker that outlives it, state `VISIBLE`. window: how long a hold's name cannot be used again after it is resolved; without one
+    a hold is asked for, never prepared twice. Other unstated fields default to those of `Probeable`.
+    """
+    stated = asked(settle_window, clock_error, valid_for, trust_settle, None, None) | {
+        "lookup": lookup or Lookup(deletion=Deletion.INVISIBLE),
+        "window_us": optional(window),
+        "close": close,
+        "stable_fields": stable_fields,
+        "shown_once": shown_once,
+        "key_carrier": "name" if key_carrier is None else key_carrier,
+        "key_length_max": key_length_max,
+    }
+    return filled_in(build(Kind.PREPARED, name, version, stated), lookup=lookup, window_us=window)
+
+
+def CoTransactional(
+    *,
+    window: timedelta = FOR_EVER,
+    lookup: Lookup | None = None,
+    close: bool | None = None,
+    settle_window: timedelta | None = None,
+    clock_error: timedelta | None = None,
+    enforced: Enforced | None = None,
+    mismatch_checked: bool | None = None,
+    remembers: Remembers | None = None,
+    stable_fields: tuple[str, ...] | None = None,
+    shown_once: bool | None = None,
+    batch: Batch | None = None,
+    valid_for: timedelta | None = None,
+    key_carrier: str | None = None,
+    key_length_max: int | None = None,
+    name: str = "",
+    version: int = 1,
+) -> Contract:
+    """The receipt is written in the effect's own transaction: there is one if and only if the effect happened.
+
+    window: how long the receipt's row is kept, for ever by default. `recovery.receipts` makes this true for a service of yours. Unstated
+    fields default to those of `Keyed`.
+    """
+    stated = common(settle_window, clock_error, valid_for) | {
+        "window_us": window_us(Kind.COTRANSACTIONAL, name, window),
+        "lookup": lookup,
+        "close": close,
+        "enforced": enforced,
+        "mismatch_checked": mismatch_checked,
+        "stable_fields": stable_fields,
+        "shown_once": shown_once,
+        "batch": batch,
+        "key_carrier": key_carrier,
+        "key_length_max": key_length_max,
+    }
+    return build(Kind.COTRANSACTIONAL, name, version, stated | remembered(name, remembers, None))
+
+
+def Probeable(
+    *,
+    lookup: Lookup | None = None,
+    enforced: Enforced | None = None,
+    settle_window: timedelta | None = None,
+    clock_error: timedelta | None = None,
+    trust_settle: bool | None = None,
+    cancel_by_key: bool | None = None,
+    stable_fields: tuple[str, ...] | None = None,
+    shown_once: bool | None = None,
+    batch: Batch | None = None,
+    disconnect_cancels: bool | None = None,
+    valid_for: timedelta | None = None,
     name: str = "",
     version: int = 1,
 ) -> Contract:
@@ -238,41 +317,30 @@ def Probeable(
     Unstated fields default to: an authoritative look-up without lag whose receipts nobody deletes, a settle window of 20
     minutes, a clock error of 2 seconds, and no trust in the settle window (an assumed absence parks).
     """
-    stated = {
-        "lookup": lookup,
-        "settle_window_us": _optional(settle_window),
-        "clock_error_us": _optional(clock_error),
-        "trust_settle": trust_settle,
+    stated = asked(settle_window, clock_error, valid_for, trust_settle, enforced, disconnect_cancels) | {
+        "lookup": lookup or Lookup(),
+        "cancel_by_key": cancel_by_key,
         "stable_fields": stable_fields,
         "shown_once": shown_once,
+        "batch": batch,
     }
-    contract = _build(Kind.PROBEABLE, name, version, stated)
-    return contract if contract.lookup is not None else replace(contract, lookup=Lookup())
+    return filled_in(build(Kind.PROBEABLE, name, version, stated), lookup=lookup)
 
 
 def Opaque(
     *,
     settle_window: timedelta | None = None,
+    batch: Batch | None = None,
+    disconnect_cancels: bool | None = None,
+    valid_for: timedelta | None = None,
     name: str = "",
     version: int = 1,
 ) -> Contract:
     """No key, no receipt, nothing to ask: at most once, and a person decides after a crash."""
-    return _build(Kind.OPAQUE, name, version, {"settle_window_us": _optional(settle_window)})
+    stated = common(settle_window, None, valid_for) | {"batch": batch, "disconnect_cancels": disconnect_cancels}
+    return build(Kind.OPAQUE, name, version, stated)
 
 
-def _optional(duration: timedelta | None) -> int | None:
-    return None if duration is None else microseconds(duration)
-
-
-def _build(kind: Kind, name: str, version: int, stated: dict[str, Any]) -> Contract:
-    given = {field_name: value for field_name, value in stated.items() if value is not None}
-    unstated = tuple(sorted({item.name for item in fields(Contract)} - {"kind", "name", "version", "unstated", *given}))
-    contract = Contract(kind=kind, name=name, version=version, unstated=unstated, **given)
-    for field_name in ("settle_window_us", "clock_error_us"):
-        if getattr(contract, field_name) < 0:
-            raise _refused(contract, f"its {field_name} is negative", "A duration is zero or longer.")
-    return contract
-
-
-def _refused(contract: Contract, problem: str, advice: str) -> DefinitionError:
-    return DefinitionError(what="contract", name=contract.name or contract.kind.value, problem=problem, advice=advice)
+def Read(*, valid_for: timedelta | None = None, name: str = "", version: int = 1) -> Contract:
+    """It changes nothing: after a crash it is simply read again. What it returned is journaled, because later steps depend on it."""
+    return build(Kind.READ, name, version, common(None, None, valid_for))

@@ -1,29 +1,25 @@
 """Trust: the weaker of two contracts, field by field.
 
-Owns the order of promises. Knows nothing of evidence or time. Invariant: `weaker` is commutative in what it trusts,
-associative and idempotent, and its result never promises more than either contract: lowering trust is retroactive,
-raising it never (an intent is judged by the weaker of the contract it was written with and of later ones).
+Owns the order of promises: one rule for each field of a contract and of a look-up. Knows nothing of evidence or time. Invariant: `weaker` is
+commutative in what it trusts, associative and idempotent, and its result never promises more than either contract: lowering trust is
+retroactive, raising it never (an intent is judged by the weaker of the contract it was written with and of later ones).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import reduce
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias
 
-from recovery.core.contracts import AfterWindow, Batch, Contract, Deletion, Enforced, Kind, Lookup, Replay, WindowStart
+from recovery.core.terms import AfterWindow, Batch, Contract, Deletion, Enforced, Kind, Lookup, Replay, WindowStart
 
-E = TypeVar("E", bound=Enum)
+Rule: TypeAlias = Callable[[Any, Any], Any]
 
 UNDECLARED: Final = Lookup(authoritative=False, deletion=Deletion.INVISIBLE)
 """A probe whose contract declares no look-up: what it finds is proof, what it does not find never is."""
 
-_REPLAYS: Final = (Replay.ORIGINAL, Replay.CURRENT, Replay.INDETERMINATE, Replay.RESUMES, Replay.REEXECUTES)
-_DELETIONS: Final = (Deletion.IMPOSSIBLE, Deletion.VISIBLE, Deletion.INVISIBLE)
-_STARTS: Final = (WindowStart.TERMINATED, WindowStart.COMPLETED, WindowStart.FIRST_SEEN)
-_AFTER: Final = (AfterWindow.REJECTS, AfterWindow.EXECUTES_AS_NEW)
-_AND: Final = ("mismatch_checked", "lock_outlives_execution", "failures_effect_free", "close", "cancel_by_key", "trust_settle")
-_OR: Final = ("fail_open", "disconnect_cancels", "shown_once")
+_KEYED: Final = frozenset({Kind.KEYED, Kind.SWALLOW, Kind.FIRST_SENT, Kind.COTRANSACTIONAL})
 
 
 def weakest(contracts: tuple[Contract, ...]) -> Contract:
@@ -34,34 +30,58 @@ def weakest(contracts: tuple[Contract, ...]) -> Contract:
 
 
 def weaker(a: Contract, b: Contract) -> Contract:
-    """What both promise. Name and version stay those of `a`, the pinned one."""
+    """What both promise. Name, version and carrier stay those of `a`, the pinned one."""
     if a == b:
         return a
-    value: dict[str, Any] = {
-        "kind": _weaker_kind(a.kind, b.kind),
-        "name": a.name,
-        "version": a.version,
-        "key_carrier": a.key_carrier,
-        "key_length_max": min(a.key_length_max, b.key_length_max),
-        "window_us": None if a.window_us is None or b.window_us is None else min(a.window_us, b.window_us),
-        "window_starts": _later(_STARTS, a.window_starts, b.window_starts),
-        "after_window": _later(_AFTER, a.after_window, b.after_window),
-        "replay_success": _later(_REPLAYS, a.replay_success, b.replay_success),
-        "replay_rejection": _later(_REPLAYS, a.replay_rejection, b.replay_rejection),
-        "replay_failure": _later(_REPLAYS, a.replay_failure, b.replay_failure),
-        "lookup": None if a.lookup is None or b.lookup is None else _weaker_lookup(a.lookup, b.lookup),
-        "settle_window_us": max(a.settle_window_us, b.settle_window_us),
-        "clock_error_us": max(a.clock_error_us, b.clock_error_us),
-        "enforced": a.enforced if a.enforced is b.enforced else Enforced.NOTHING,
-        "stable_fields": a.stable_fields
-        if a.stable_fields == b.stable_fields
-        else tuple(sorted(set(a.stable_fields) & set(b.stable_fields))),
-        "batch": a.batch if a.batch is b.batch else Batch.NONE,
-    }
-    value |= {name: getattr(a, name) and getattr(b, name) for name in _AND}
-    value |= {name: getattr(a, name) or getattr(b, name) for name in _OR}
+    value = _each(RULES, a, b)
     unstated = {name for side in (a, b) for name in side.unstated if getattr(side, name) == value[name]}
     return Contract(**value, unstated=tuple(sorted(unstated)))
+
+
+def _each(rules: Mapping[str, Rule], a: Any, b: Any) -> dict[str, Any]:
+    return {name: rule(getattr(a, name), getattr(b, name)) for name, rule in rules.items()}
+
+
+# -- rules -------------------------------------------------------------------------------------------------------------
+
+
+def _pinned(a: Any, b: Any) -> Any:  # noqa: ARG001  # one signature for all rules
+    """For people only: nothing is concluded from it."""
+    return a
+
+
+def _both(a: bool, b: bool) -> bool:
+    """A promise."""
+    return a and b
+
+
+def _either(a: bool, b: bool) -> bool:
+    """A warning."""
+    return a or b
+
+
+def _shorter(a: int | None, b: int | None) -> int | None:
+    """A duration that protects; None protects for no time."""
+    return None if a is None or b is None else min(a, b)
+
+
+def _sooner(a: int | None, b: int | None) -> int | None:
+    """A duration that ends something; None never ends it."""
+    return min((value for value in (a, b) if value is not None), default=None)
+
+
+def _same(otherwise: Enum) -> Rule:
+    """Two different ways share nothing."""
+    return lambda a, b: a if a is b else otherwise
+
+
+def _later(*order: Enum) -> Rule:
+    """From the strongest to the weakest."""
+    return lambda a, b: max(a, b, key=order.index)
+
+
+def _shared(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
+    return a if a == b else tuple(sorted(set(a) & set(b)))
 
 
 def _weaker_kind(a: Kind, b: Kind) -> Kind:
@@ -72,21 +92,53 @@ def _weaker_kind(a: Kind, b: Kind) -> Kind:
         return b
     if Kind.OPAQUE in {a, b}:
         return Kind.OPAQUE
-    keyed = {Kind.KEYED, Kind.SWALLOW, Kind.FIRST_SENT, Kind.COTRANSACTIONAL}
-    return Kind.KEYED if {a, b} <= keyed else Kind.PROBEABLE
+    return Kind.KEYED if {a, b} <= _KEYED else Kind.PROBEABLE
 
 
-def _weaker_lookup(a: Lookup, b: Lookup) -> Lookup:
-    retentions = [value for value in (a.retention_us, b.retention_us) if value is not None]
-    return Lookup(
-        lag_us=max(a.lag_us, b.lag_us),
-        retention_us=min(retentions, default=None),
-        authoritative=a.authoritative and b.authoritative,
-        deletion=_later(_DELETIONS, a.deletion, b.deletion),
-        marker_reliable=a.marker_reliable and b.marker_reliable,
-        original=a.original and b.original,
-    )
+def _weaker_lookup(a: Lookup | None, b: Lookup | None) -> Lookup | None:
+    return None if a is None or b is None else Lookup(**_each(LOOKUP_RULES, a, b))
 
 
-def _later(order: tuple[E, ...], a: E, b: E) -> E:
-    return max(a, b, key=order.index)
+_REPLAYS: Final = _later(Replay.ORIGINAL, Replay.CURRENT, Replay.INDETERMINATE, Replay.RESUMES, Replay.REEXECUTES)
+
+LOOKUP_RULES: Final[Mapping[str, Rule]] = {
+    "lag_us": max,
+    "retention_us": _sooner,
+    "authoritative": _both,
+    "deletion": _later(Deletion.IMPOSSIBLE, Deletion.VISIBLE, Deletion.INVISIBLE),
+    "marker_reliable": _both,
+    "original": _both,
+}
+"""One for each field of a look-up."""
+
+RULES: Final[Mapping[str, Rule]] = {
+    "kind": _weaker_kind,
+    "name": _pinned,
+    "version": _pinned,
+    "key_carrier": _pinned,
+    "key_length_max": min,
+    "window_us": _shorter,
+    "window_starts": _later(WindowStart.TERMINATED, WindowStart.COMPLETED, WindowStart.FIRST_SEEN),
+    "after_window": _later(AfterWindow.REJECTS, AfterWindow.EXECUTES_AS_NEW),
+    "mismatch_checked": _both,
+    "lock_outlives_execution": _both,
+    "fail_open": _either,
+    "replay_success": _REPLAYS,
+    "replay_rejection": _REPLAYS,
+    "replay_failure": _REPLAYS,
+    "failures_effect_free": _both,
+    "lookup": _weaker_lookup,
+    "close": _both,
+    "cancel_by_key": _both,
+    "compare_and_set": _either,
+    "settle_window_us": max,
+    "clock_error_us": max,
+    "enforced": _same(Enforced.NOTHING),
+    "trust_settle": _both,
+    "valid_for_us": _sooner,
+    "disconnect_cancels": _either,
+    "stable_fields": _shared,
+    "shown_once": _either,
+    "batch": _same(Batch.NONE),
+}
+"""One for each field of a contract but `unstated`. A field without a rule would keep what the pinned contract promised."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from recovery.codec import Codec
-from recovery.core.contracts import Contract
+from recovery.core.contracts import Contract, check
 from recovery.core.errors import DefinitionError
 from recovery.definitions.rejection import Rejection
 
@@ -38,8 +38,9 @@ def check_parameters(effect: str, of: Signature, parameters: Mapping[str, Codec[
 
 
 def check_contract(contract: Any, name: str) -> None:
-    """An effect states what its environment promises, if only that it promises nothing."""
+    """An effect states what its environment promises, if only that it promises nothing; and what it states can be true."""
     if isinstance(contract, Contract):
+        check(contract)
         return
     bare = callable(contract)
     raise refused(

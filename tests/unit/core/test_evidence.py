@@ -380,7 +380,9 @@ def test_a_close_that_never_left_spends_nothing() -> None:
         ({"replay_success": Replay.REEXECUTES, "kind": Kind.SWALLOW}, Resend.LICENSED),
         ({"window_us": None}, Resend.LATE),
         ({"kind": Kind.PROBEABLE, "lookup": Lookup()}, Resend.KEYLESS),
-        ({"kind": Kind.NAMED, "lookup": Lookup()}, Resend.KEYLESS),
+        ({"kind": Kind.NAMED, "lookup": Lookup(), "window_us": None}, Resend.KEYLESS),
+        ({"kind": Kind.NAMED, "lookup": Lookup()}, Resend.LICENSED),  # a name that cannot be taken again is a key
+        ({"kind": Kind.PREPARED, "lookup": Lookup(), "window_us": None}, Resend.KEYLESS),
         ({"kind": Kind.OPAQUE}, Resend.OPAQUE),
         ({"kind": Kind.READ, "window_us": None}, Resend.LICENSED),
     ],

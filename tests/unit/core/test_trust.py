@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recovery.core.contracts import AfterWindow, Batch, Contract, Deletion, Enforced, Kind, Lookup, Replay, WindowStart
-from recovery.core.trust import weaker, weakest
+from recovery.core.trust import LOOKUP_RULES, RULES, weaker, weakest
 from tests.unit.core.making import KEYED, OPAQUE, PROBEABLE
 
 LOOKUPS = st.builds(
@@ -38,10 +38,12 @@ CONTRACTS = st.builds(
     lookup=st.none() | LOOKUPS,
     close=st.booleans(),
     cancel_by_key=st.booleans(),
+    compare_and_set=st.booleans(),
     settle_window_us=st.integers(0, 3),
     clock_error_us=st.integers(0, 3),
     enforced=st.sampled_from(Enforced),
     trust_settle=st.booleans(),
+    valid_for_us=st.none() | st.integers(1, 3),
     disconnect_cancels=st.booleans(),
     stable_fields=st.sampled_from([(), ("a",), ("b",), ("a", "b")]),
     shown_once=st.booleans(),
@@ -49,13 +51,37 @@ CONTRACTS = st.builds(
 )
 """Every field but the names; `test_no_field_is_forgotten` holds this list."""
 
+FOR_PEOPLE = {"name", "version", "key_carrier"}
+
+
+def test_every_field_has_a_rule() -> None:
+    """A field that is added without one would keep the pinned contract's promise after trust was lowered."""
+    assert set(RULES) == {item.name for item in fields(Contract)} - {"unstated"}
+    assert set(LOOKUP_RULES) == {item.name for item in fields(Lookup)}
+
+
+@given(CONTRACTS, CONTRACTS)
+def test_no_field_promises_more_than_either(a: Contract, b: Contract) -> None:
+    """Field by field: lowering it again with either side changes nothing."""
+    both = weaker(a, b)
+    for name, rule in RULES.items():
+        if name not in FOR_PEOPLE:
+            lowered = getattr(both, name)
+            assert rule(lowered, getattr(a, name)) == rule(lowered, getattr(b, name)) == lowered, name
+
+
+def test_every_field_is_drawn() -> None:
+    """The strategies above vary every field that a rule is about; one left out would be compared with its default only."""
+    drawn = set(CONTRACTS.wrapped_strategy.kwargs) if hasattr(CONTRACTS, "wrapped_strategy") else set(CONTRACTS.kwargs)
+    assert drawn == set(RULES) - FOR_PEOPLE
+
 
 def test_no_field_is_forgotten() -> None:
     """A field that `weaker` does not compare would keep the pinned contract's promise after trust was lowered."""
     weak = Contract(
         kind=Kind.OPAQUE, key_length_max=1, mismatch_checked=False, lock_outlives_execution=False, fail_open=True,
         replay_success=Replay.REEXECUTES, replay_rejection=Replay.REEXECUTES, failures_effect_free=False, settle_window_us=10**12,
-        clock_error_us=10**12, disconnect_cancels=True, shown_once=True,
+        clock_error_us=10**12, disconnect_cancels=True, shown_once=True, compare_and_set=True, valid_for_us=1,
     )  # fmt: skip
     strong = Contract(
         kind=Kind.KEYED, name="pinned", version=7, key_carrier="header", window_us=1, window_starts=WindowStart.TERMINATED,
