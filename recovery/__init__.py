@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from recovery.definitions.call import Call
     from recovery.definitions.effect import Bound, Effect, Environment, effect
-    from recovery.definitions.recovered import Recovered, RunInfo, StepVerdict
+    from recovery.definitions.recovered import Contradiction, Proposal, Receipt, Recovered, RunInfo, StepVerdict
     from recovery.definitions.rejection import Rejection
     from recovery.definitions.run import Applied, AsyncRun, Rejected, Run
     from recovery.definitions.workflow import Workflow, workflow
@@ -47,6 +47,7 @@ _HOMES = {
     "Budget": "recovery.core.policy",
     "Call": "recovery.definitions.call",
     "Closed": "recovery.definitions.answer",
+    "Contradiction": "recovery.definitions.recovered",
     "Engine": "recovery.engine",
     "Effect": "recovery.definitions.effect",
     "Environment": "recovery.definitions.effect",
@@ -59,6 +60,8 @@ _HOMES = {
     "Lease": "recovery.core.policy",
     "Mismatch": "recovery.definitions.answer",
     "NotSent": "recovery.definitions.answer",
+    "Proposal": "recovery.definitions.recovered",
+    "Receipt": "recovery.definitions.recovered",
     "Recovered": "recovery.definitions.recovered",
     "Refused": "recovery.definitions.answer",
     "Rejected": "recovery.definitions.run",
@@ -86,6 +89,7 @@ __all__ = [
     "Budget",
     "Call",
     "Closed",
+    "Contradiction",
     "Effect",
     "Engine",
     "Environment",
@@ -98,6 +102,8 @@ __all__ = [
     "Lease",
     "Mismatch",
     "NotSent",
+    "Proposal",
+    "Receipt",
     "Recovered",
     "Refused",
     "Rejected",

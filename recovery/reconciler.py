@@ -8,6 +8,7 @@ Invariants: nothing of a run is read for acting before its claim has committed; 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeGuard
@@ -39,8 +40,10 @@ from recovery.core.operations import Append, Boot, Execute, Now, Raised, Returne
 from recovery.core.policy import Budget, Lease
 from recovery.core.rows import Action
 from recovery.crashpoints import around
-from recovery.definitions.recovered import Recovered, StepVerdict
+from recovery.definitions.recovered import Contradiction, Recovered, StepVerdict
+from recovery.definitions.undoing import contradictions
 from recovery.definitions.workflow import Workflow
+from recovery.hindsight import record
 from recovery.ports import Journal, NewRun, Owner, RunRow
 from recovery.storage.reading import Loaded, read
 from recovery.storage.writer import Writer
@@ -103,11 +106,12 @@ async def recover(world: World, run_id: str) -> Recovered[Any]:
 async def look(world: World, run_id: str) -> Recovered[Any]:
     """Where a run stands, from one verified snapshot; claims and changes nothing. Raises RunNotFound."""
     loaded = await Use(lambda journal: read(journal, check_run_id(run_id)))
-    if loaded.history.ended is not None:
-        return _settled(world, loaded.run, loaded.history)
     row = loaded.run
+    if loaded.history.ended is not None:
+        return _settled(world, row, loaded.history, against=contradictions(loaded.history, loaded.contracts, {}, row.updated_at_us))
     error = RunUnsettled(run_id=run_id, status=row.status.value, reason=f", {row.reason}" if row.reason else "")
-    return _report(run_id, row.workflow, row.status, error=error, next_look_us=row.next_look_us)
+    against = contradictions(loaded.history, loaded.contracts, {}, row.updated_at_us)
+    return _report(run_id, row.workflow, row.status, error=error, next_look_us=row.next_look_us, against=against)
 
 
 async def _open(world: World, run_id: str, opened: Opened) -> RunRow | None:
@@ -129,17 +133,31 @@ async def _continue(world: World, row: RunRow) -> Recovered[Any]:
             raise WorkflowUnknown(run_id=row.run_id, workflow=row.workflow, known=", ".join(sorted(world.workflows)) or "none")
         row = await _take(world, row)
     if row.status.settled:
-        loaded = await _load(row.run_id)
-        return _settled(world, row, loaded.history)
+        loaded = await record(await _load(row.run_id), world.owner(), world.token, world.raise_mark)
+        return _settled(world, loaded.run, loaded.history, against=await _against(world, loaded))
 
     workflow = world.workflows[row.workflow]
 
     async def rest() -> Recovered[Any]:
         loaded = await _load(row.run_id)
-        world.raise_mark(loaded.run.updated_at_us)
+        world.raise_mark(loaded.highest_us)
         return await _go(world, loaded.run, loaded.history, loaded.contracts, workflow, restored=loaded.restored)
 
     return await _held_while(world, row, rest)
+
+
+async def _against(world: World, loaded: Loaded) -> tuple[Contradiction, ...]:
+    """What speaks against a settled run's outcomes. Only then is its workflow read again, to bind what would undo a surplus effect."""
+    found = contradictions(loaded.history, loaded.contracts, {}, loaded.run.updated_at_us)
+    workflow = world.workflows.get(loaded.run.workflow)
+    if not found or workflow is None:
+        return found
+    machine = Machine(
+        history=loaded.history, epoch=loaded.run.epoch, budget=world.budget, deadline_us=0, contracts=dict(loaded.contracts)
+    )
+    with suppress(Unwind, BaseExceptionGroup):  # other code by now: what it still asked for the same way is bound
+        await Execute(workflow, loaded.opened.input, machine, None)
+    return contradictions(loaded.history, loaded.contracts, machine.calls, loaded.run.updated_at_us)
 
 
 async def _find(run_id: str) -> RunRow | None:
@@ -175,6 +193,7 @@ async def _take(world: World, row: RunRow) -> RunRow:
 
 
 async def _claim(world: World, seen: RunRow) -> RunRow | None:
+    world.raise_mark(seen.updated_at_us)  # before the claim writes its own clock over it
     owner, at_us = world.owner(), await Now()
     with around("claim"):
         return await Use(lambda journal: journal.claim(seen, owner, lease_term_us=world.lease_term_us, at_us=at_us))
@@ -236,7 +255,8 @@ async def _go(
     ended = await _ending(workflow, came)
     await writer.commit(Append((ended,), Status.COMPLETED if ended.outcome is OutcomeKind.APPLIED else Status.FAILED))
     history.add(ended)
-    return _settled(world, row, history, machine)
+    against = contradictions(history, machine.contracts, machine.calls, row.updated_at_us)
+    return _settled(world, row, history, machine, against=against)
 
 
 async def _executed(workflow: Workflow[..., Any], given: JSON, machine: Machine, writer: Writer) -> Returned | Raised | None:
@@ -286,18 +306,21 @@ async def _stopped(row: RunRow, machine: Machine, writer: Writer, error: Recover
                 await writer.commit(Append((verdict,), status, None, reason))
         case _:
             raise error
-    return _report(row.run_id, row.workflow, status, machine=machine, error=error)
+    against = contradictions(machine.history, machine.contracts, machine.calls, row.updated_at_us)
+    return _report(row.run_id, row.workflow, status, machine=machine, error=error, against=against)
 
 
-def _settled(world: World, row: RunRow, history: History, machine: Machine | None = None) -> Recovered[Any]:
+def _settled(
+    world: World, row: RunRow, history: History, machine: Machine | None = None, *, against: tuple[Contradiction, ...]
+) -> Recovered[Any]:
     ended = history.ended
     assert ended is not None, "a settled run has an ending"
     if ended.outcome is not OutcomeKind.APPLIED:
         failure = RunFailed(run_id=row.run_id, error=ended.error, message=ended.value["message"])
-        return _report(row.run_id, row.workflow, Status.FAILED, machine=machine, error=failure)
+        return _report(row.run_id, row.workflow, Status.FAILED, machine=machine, error=failure, against=against)
     workflow = world.workflows.get(row.workflow)
     value = workflow.decode_result(ended.value) if workflow else ended.value
-    return _report(row.run_id, row.workflow, Status.COMPLETED, machine=machine, value=value)
+    return _report(row.run_id, row.workflow, Status.COMPLETED, machine=machine, value=value, against=against)
 
 
 def _report(
@@ -309,6 +332,7 @@ def _report(
     value: Any = None,
     error: RecoveryError | None = None,
     next_look_us: int | None = None,
+    against: tuple[Contradiction, ...] = (),
 ) -> Recovered[Any]:
     judgements = machine.judgements if machine else []
     if judgements and not status.settled:
@@ -319,6 +343,7 @@ def _report(
         status=status,
         value=value,
         error=error,
+        contradictions=against,
         next_look=None if next_look_us is None else moment(next_look_us),
         verdicts=tuple(
             StepVerdict(

@@ -7,6 +7,7 @@ is left out because it looks unimportant.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +16,8 @@ from recovery.core.entries import Settled, decode, encode
 from recovery.core.errors import RecoveryError
 from recovery.core.history import EffectStep
 from recovery.core.instants import iso
-from recovery.definitions.recovered import Recovered, RunInfo, StepVerdict
+from recovery.definitions.recovered import Contradiction, Receipt, Recovered, RunInfo, StepVerdict
+from recovery.definitions.undoing import contradictions
 from recovery.storage.reading import Loaded
 
 Document = dict[str, Any]
@@ -65,6 +67,9 @@ def history(info: RunInfo, loaded: Loaded) -> Document:
             {"kind": item.kind, "step": item.step, "epoch": str(item.epoch), "at": iso(item.at_us), "body": _body(item)}
             for item in loaded.late
         ],
+        "contradictions": [
+            contradiction(one) for one in contradictions(loaded.history, loaded.contracts, {}, loaded.run.updated_at_us)
+        ],
         "contracts": {digest: contract.to_json() for digest, contract in loaded.contracts.items()},
     }
 
@@ -78,6 +83,7 @@ def recovered(info: RunInfo, loaded: Loaded, what: Recovered[Any], *, appended: 
         "appended": appended,
         "head_digest": loaded.run.head_digest,
         "verdicts": [_verdict(verdict) for verdict in what.verdicts],
+        "contradictions": [contradiction(one) for one in what.contradictions],
         "unsettled": [effect(step) for step in loaded.history.unsettled],
     }
     return document | ({"error": error(what.error)} if what.error is not None else {})
@@ -95,6 +101,34 @@ def effect(step: EffectStep) -> Document:
         "observations": [encode(noted.observation) for noted in step.observations],
         "verdicts": [encode(verdict) for verdict in step.verdicts],
     }
+
+
+def contradiction(of: Contradiction) -> Document:
+    """What speaks against one outcome, and what would undo a surplus effect."""
+    return {
+        "step": of.step,
+        "effect": of.effect,
+        "environment": of.environment,
+        "key": of.key,
+        "duplicate": of.duplicate,
+        "outcome": of.outcome,
+        "adopted": None if of.adopted is None else receipt(of.adopted),
+        "against": [receipt(item) for item in of.against],
+        "proposals": [
+            {
+                "effect": proposal.effect,
+                "environment": proposal.environment,
+                "scope": proposal.scope,
+                "arguments": dict(proposal.arguments),
+                "undoes": receipt(proposal.undoes),
+            }
+            for proposal in of.proposals
+        ],
+    }
+
+
+def receipt(of: Receipt) -> Document:
+    return asdict(of) | {"observed_at": _time(of.observed_at)}
 
 
 def _settled(ended: Settled) -> Document:

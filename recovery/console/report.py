@@ -12,10 +12,11 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from recovery.console import doubt, words
+from recovery.console import contradictions, doubt, words
 from recovery.console.paper import Paper, facts
 from recovery.console.runs import STYLES
 from recovery.core.entries import OutcomeKind, Status
+from recovery.core.rows import Reason
 from recovery.definitions.recovered import Recovered, StepVerdict
 from recovery.storage.reading import Loaded
 
@@ -37,6 +38,7 @@ def recovered(paper: Paper, loaded: Loaded, what: Recovered[object], *, appended
     title = f"run {words.bounded(run.run_id)}: {what.status.value.replace('_', ' ')}"
     style = STYLES[what.status].removeprefix("bold ")
     parts: list[RenderableType] = [paper.panel(title, facts(rows), style)]
+    parts += [contradictions.panel(paper, one) for one in what.contradictions]
     if not what.status.settled:
         for step in loaded.history.unsettled:
             verdict = step.verdicts[-1] if step.verdicts else None
@@ -63,7 +65,7 @@ def _done(what: Recovered[object], appended: int, *, was_settled: bool) -> Rende
     if not appended:
         lines.append(Text("appended nothing" if lines else _unchanged(what.status, was_settled=was_settled), style="bold"))
     elif not lines:
-        lines.append(Text("continued the workflow"))
+        lines.append(Text("recorded what contradicts it; the outcome stands" if was_settled else "continued the workflow"))
     return Text("\n").join(lines)
 
 
@@ -79,7 +81,7 @@ def _by_step(verdicts: Sequence[StepVerdict]) -> list[str]:
         grouped.setdefault(verdict.step, []).append(verdict)
     told = []
     for step, of in grouped.items():
-        if [verdict.action for verdict in of] == ["keep"]:
+        if [verdict.reason for verdict in of] == [Reason.SETTLED.value]:
             continue
         acts = Counter(f"{(_SENT | _CAME_TO)[verdict.action]} ({verdict.reason})" for verdict in of)
         each = [act if times == 1 else f"{act}, {times} times" for act, times in acts.items()]

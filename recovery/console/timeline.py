@@ -176,6 +176,8 @@ def _verdict(entry: Verdict) -> Line:
     what = "diverged" if entry.action == "diverge" else "verdict"
     row = "" if entry.row == entry.action else f" ({entry.row})"
     details = [_resting(entry.assumptions)] if entry.assumptions else []
+    if entry.evidence:
+        details.append(f"against the outcome: entry {', '.join(str(seq) for seq in entry.evidence)}")
     if entry.next_look_us is not None:
         details.append(f"next look at {words.exact(entry.next_look_us)}")
     return Line(what, entry.at_us, entry.step, f"{entry.action}: {words.bounded(entry.reason)}{row}", tuple(details))

@@ -124,6 +124,7 @@ class Verdict:
     at_us: int
     assumptions: tuple[str, ...] = ()
     next_look_us: int | None = None
+    evidence: tuple[int, ...] = ()  # sequence numbers of what contradicts a recorded outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +207,21 @@ def kind_of(entry: Entry) -> str:
 def step_of(entry: Entry) -> str:
     """The step an entry belongs to; the run itself is step ""."""
     return "" if isinstance(entry, Opened) else entry.step
+
+
+def latest_us(entry: Entry) -> int:
+    """The highest time at which something of this entry had happened. Deadlines and next looks lie ahead and do not count."""
+    match entry:
+        case Attempt():
+            return entry.sent_at_us
+        case Observation():
+            return entry.observed_at_us
+        case Intent():
+            return max(entry.at_us, entry.attempt.sent_at_us if entry.attempt is not None else 0)
+        case Settled():
+            return max(entry.at_us, entry.observation.observed_at_us if entry.observation is not None else 0)
+        case _:
+            return entry.at_us
 
 
 def encode(entry: Entry | Answered) -> dict[str, JSON]:

@@ -1,8 +1,8 @@
 """Every error of the package, as one tree.
 
     RecoveryError
-      UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, ConcurrentStep,
-                        WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError
+      UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, NotObservable,
+                        ConcurrentStep, WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError
       JournalError      IllegalHistory, AppendConflict, SchemaMismatch, JournalCorrupt, StoreUnavailable
       OwnershipError    LeaseUnavailable, FencedOut
       EffectError       EffectRejected, EffectInDoubt, EffectInterrupted, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved
@@ -99,6 +99,10 @@ class RunInputDiffers(UsageError):
         "Run {run_id!r} exists with another {what}: recorded {recorded}, given {given}. Nothing was sent or changed. "
         "Use the recorded one to continue that run, or choose a new run id."
     )
+
+
+class NotObservable(UsageError):
+    template = "Run {run_id!r}, step {step!r}: this cannot be kept as evidence, because {problem}. Nothing was changed. {advice}"
 
 
 class ConcurrentStep(UsageError):

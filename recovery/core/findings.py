@@ -168,7 +168,8 @@ class Reading:
 
     def _after_quiet(self, noted: Noted) -> bool:
         """Whether this rejection was given when no other attempt could act any more; its own it has ended itself."""
-        return self.timing.quiet(noted.observation.asked_at_us)
+        told_by_itself = noted.observation.source is Source.PUSH  # nobody asked: when it was given is not known
+        return not told_by_itself and self.timing.quiet(noted.observation.asked_at_us)
 
     def _in_time(self, noted: Noted) -> bool:
         """Rule 3: a tombstone proves only if it was written while a receipt would still have been there, and is kept."""
@@ -246,10 +247,23 @@ class Reading:
         weighed = set(settled.evidence)
         basis = [noted for noted in self.step.observations if noted.seq in weighed or noted.observation == settled.observation]
         receipts = [noted for noted in basis if noted.answer.kind in RECEIPTS]
-        return tuple(
-            noted
-            for noted in self.step.observations
-            if noted not in basis and noted.observation.source is not Source.OPERATOR and self._against(noted, receipts)
+        against: list[Noted] = []
+        for noted in self.step.observations:
+            speaks = noted not in basis and noted.observation.source is not Source.OPERATOR and self._against(noted, receipts)
+            if speaks and not any(self._says_the_same(noted, earlier) for earlier in against):
+                against.append(noted)
+        return tuple(against)
+
+    def _says_the_same(self, noted: Noted, earlier: Noted) -> bool:
+        """Whether a contradiction is only told again: one more delivery of the same news is no news."""
+        if noted.answer.kind in RECEIPTS and earlier.answer.kind in RECEIPTS:
+            return self._other_request(noted) == self._other_request(earlier) and self.same(noted, earlier)
+        said, before = noted.answer, earlier.answer
+        return (said.kind, said.error, said.fingerprint, said.value) == (
+            before.kind,
+            before.error,
+            before.fingerprint,
+            before.value,
         )
 
     def _against(self, noted: Noted, receipts: list[Noted]) -> bool:

@@ -162,6 +162,10 @@ class History:
         self._require(
             number is None or 1 <= number <= len(effect.attempts), f"a reply to an attempt that was never made ({number})"
         )
+        outside = next((noted for noted in effect.observations if noted.seq is None and noted.observation == observation), None)
+        if outside is not None:  # late evidence that is now taken into the chain
+            outside.seq = self.length
+            return
         effect.observations.append(Noted(self.length, observation))
 
     def _require(self, condition: bool, problem: str) -> None:
@@ -173,12 +177,24 @@ class History:
 
 
 def fold(run_id: str, entries: Iterable[Entry], late: Iterable[Observation] = ()) -> History:
-    """The history of a run, with late evidence added to the steps it is about. Raises IllegalHistory."""
+    """The history of a run, with late evidence added to the steps it is about, unless it is in the chain by now. Raises IllegalHistory."""
     history = History(run_id)
     for entry in entries:
         history.add(entry)
     for observation in late:
         effect = history.steps.get(step_of(observation))
         if isinstance(effect, EffectStep):
-            effect.observations.append(Noted(None, observation))
+            placed = _placed(effect, observation)
+            if all(noted.observation != placed for noted in effect.observations):
+                effect.observations.append(Noted(None, placed))
     return history
+
+
+def _placed(effect: EffectStep, observation: Observation) -> Observation:
+    """Late evidence names an attempt only if that attempt is in this journal. In a restored one the number may belong to another attempt
+    by now, and a "this did nothing" from the lost time must not clear it."""
+    number = observation.attempt
+    if number is None:
+        return observation
+    known = number <= len(effect.attempts) and observation.epoch in {"", effect.attempts[number - 1].epoch}
+    return observation if known else replace(observation, attempt=None)

@@ -27,6 +27,9 @@ Outcome: TypeAlias = dict[str, Any]
 NAME_TAKEN: Final = "NameTaken"
 """The stable name of the rejection of row 17."""
 
+CONTRADICTED: Final = "contradicted"
+"""The name of row 3."""
+
 _BY_FINDING: Final = frozenset({*range(1, 20), 21, 29})
 """Rows that rest on the finding's own observations; the others rest on everything observed."""
 
@@ -38,7 +41,8 @@ class Judgement:
     next_look_us: when to look again; for an attempt, its send_until (to be written into the attempt as it stands); None: never by
     itself. evidence: sequence numbers of the durable observations behind it (the intent's own where nothing was observed).
     settlement: the entry that settles the step, with the fresh observation inside, or None. news: whether this differs from the
-    last recorded verdict, so that judging again appends nothing (a divergence is compared by the history, which keeps it).
+    last recorded verdict, so that judging again appends nothing (a divergence is compared by the history, which keeps it). support: the
+    observations behind the finding; of a contradiction, each item that speaks against the recorded outcome.
     """
 
     step: str
@@ -51,6 +55,7 @@ class Judgement:
     settlement: Settled | None
     news: bool
     timing: Timing
+    support: tuple[Noted, ...] = ()
 
     @property
     def action(self) -> Action:
@@ -113,6 +118,7 @@ def conclude(step: EffectStep, situation: Situation, fresh: Observation | None =
         settlement=settlement,
         news=_news(step, weighed, row, next_look),
         timing=weighed.timing,
+        support=weighed.support,
     )
 
 
@@ -140,12 +146,19 @@ def _next_look(row: Row, weighed: Weighed, situation: Situation, step: EffectSte
 def _news(step: EffectStep, weighed: Weighed, row: Row, next_look: int | None) -> bool:
     """A contradiction is recorded once per item, anything else when it differs from what was recorded last."""
     if row.action is Action.KEEP:
-        recorded = sum(verdict.row == row.name for verdict in step.verdicts)
-        return weighed.facts.finding is Finding.CONTRADICTED and recorded < len(weighed.support)
+        return weighed.facts.finding is Finding.CONTRADICTED and bool(unrecorded(step, weighed.support))
     if row.action in {Action.SEND, Action.RESEND, Action.CLOSE, Action.ASK} or not step.verdicts:
         return True
     last = step.verdicts[-1]
     return (last.row, last.next_look_us) != (row.name, next_look)
+
+
+def unrecorded(step: EffectStep, against: tuple[Noted, ...]) -> tuple[Noted, ...]:
+    """Which contradicting items no verdict has recorded yet. Each is recorded once (I7)."""
+    verdicts = [verdict for verdict in step.verdicts if verdict.row == CONTRADICTED]
+    named = {seq for verdict in verdicts for seq in verdict.evidence}
+    unnamed = sum(not verdict.evidence for verdict in verdicts)
+    return tuple(noted for noted in against if noted.seq not in named)[unnamed:]
 
 
 # -- what it rests on --------------------------------------------------------------------------------------------------

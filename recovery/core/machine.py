@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from recovery.core.contracts import Contract
+from recovery.core.contradictions import records, taken_in
 from recovery.core.entries import (
     JSON,
     Answered,
@@ -97,6 +98,7 @@ class Machine:
     restored: the database was declared restored after the run was opened.
     unrecorded: why a step ended and left no entry. The workflow may end with that, but no later step may follow: its record would stand
     where a replay expects this one.
+    requests: what the workflow asked for, by step.
     """
 
     history: History
@@ -109,6 +111,7 @@ class Machine:
     judgements: list[tuple[EffectStep, Judgement]] = field(default_factory=list)
     stopped: Unwind | None = None
     unrecorded: RecoveryError | None = None
+    requests: dict[str, Request] = field(default_factory=dict)
     _recorded: dict[str, list[str]] = field(default_factory=dict)
     _positions: Counter[str] = field(default_factory=Counter)
     _occurrences: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -119,6 +122,11 @@ class Machine:
         for step in self.history.steps:
             recorded[step.rpartition("/")[0]].append(step)
         self._recorded = dict(recorded)
+
+    @property
+    def calls(self) -> dict[str, Any]:
+        """The bound calls of the effects that the workflow has reached, by step."""
+        return {step: request.subject for step, request in self.requests.items()}
 
     # -- step identity -------------------------------------------------------------------------------------------------
 
@@ -136,6 +144,8 @@ class Machine:
         position = self._positions[parent]
         if position < len(recorded) and recorded[position] != step:
             raise self.diverge(step, f"step {recorded[position]}", f"step {step}")
+        if position >= len(recorded) and self.history.ended is not None:
+            raise self.diverge(step, "the end of the run", f"step {step}")  # what has ended is only read again
         self._occurrences[parent, name] += 1
         self._positions[parent] += 1
         self._under_way[parent] = step
@@ -207,6 +217,7 @@ class Machine:
         """The effect's first durable outcome: recorded, found, or made now. Raises Unwind where none can be had."""
         recorded = self.history.steps.get(step)
         self.contracts.setdefault(request.contract.digest, request.contract)
+        self.requests[step] = request
         if recorded is None:
             draft = EffectStep(seq=0, intent=request.intent(step, await Now()))
             return await self._settle(request, draft, draft.intent)
@@ -216,6 +227,7 @@ class Machine:
         for what in ("effect", "environment", "key"):
             if getattr(intent, what) != getattr(request, what):
                 raise self.diverge(step, f"{what} {getattr(intent, what)}", f"{what} {getattr(request, what)}")
+        await self._append(taken_in(recorded))
         return await self._settle(request, recorded, None)
 
     async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
@@ -313,7 +325,7 @@ class Machine:
         """The outcome stands; a contradiction is recorded once and changes nothing."""
         assert effect.settled is not None
         if judgement.news:
-            await self._append([judgement.recorded()])
+            await self._append(records(effect, judgement, self.history.length))
         return effect.settled
 
     async def _wait(self, request: Request, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None) -> None:

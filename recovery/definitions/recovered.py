@@ -6,9 +6,10 @@ same on every look.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from recovery.core.entries import Status
 from recovery.core.errors import ExitCode, RecoveryError
@@ -31,12 +32,63 @@ class StepVerdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What the environment was heard to say about one effect, and from whom.
+
+    said: the kind of answer, such as found or refused; value: as it is stored. source: reply, late (a superseded worker's), push, probe or
+    close. attempt: whose reply it is, None where it answers no attempt; epoch: of the worker that heard it.
+    """
+
+    said: str
+    value: Any
+    error: str
+    receipt: str
+    fingerprint: str
+    source: str
+    attempt: int | None
+    epoch: str
+    observed_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A compensation that a person may want: the effect that undoes a surplus one, with its arguments bound. Nothing performs it by itself."""
+
+    effect: str
+    environment: str
+    scope: str
+    arguments: Mapping[str, Any]
+    undoes: Receipt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradiction:
+    """Evidence against a step's recorded outcome. The outcome stands: later steps have run on it.
+
+    duplicate: two effects happened. adopted: the receipt that the outcome rests on, None where it rests on none. against: what speaks
+    against it, in the order in which it became known. proposals: what would undo the surplus effects; empty where the effect has no
+    compensation, or where the app that defines it was not asked.
+    """
+
+    step: str
+    effect: str
+    environment: str
+    key: str
+    duplicate: bool
+    outcome: str
+    adopted: Receipt | None
+    against: tuple[Receipt, ...]
+    proposals: tuple[Proposal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered(Generic[R]):
     """Where a run stands after one call.
 
     value: the original outcome, decoded (plain JSON where the workflow is not known here); None unless completed.
     error: what `result` raises: the run's own failure, doubt, divergence, or "look again".
     verdicts: what this call concluded; empty where the run was settled before.
+    contradictions: what speaks against recorded outcomes, on every look; also where nothing changed.
     """
 
     run_id: str
@@ -45,6 +97,7 @@ class Recovered(Generic[R]):
     value: R | None = None
     error: RecoveryError | None = None
     verdicts: tuple[StepVerdict, ...] = ()
+    contradictions: tuple[Contradiction, ...] = ()
     next_look: datetime | None = None
 
     def result(self) -> R:

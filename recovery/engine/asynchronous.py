@@ -7,10 +7,13 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
-from recovery import reconciler
-from recovery.core.entries import Entry, Status
+from recovery import hindsight, reconciler
+from recovery.core.entries import Entry, Source, Status
 from recovery.core.policy import Budget
+from recovery.definitions.answer import Answer
+from recovery.definitions.effect import Effect
 from recovery.definitions.recovered import Recovered, RunInfo
+from recovery.definitions.told import answered
 from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress
 from recovery.drivers.asynchronous import AsyncDriver
@@ -45,6 +48,19 @@ class AsyncEngine(Wiring):
         """As Engine.recover."""
         world = self.world(wait_for_owner=wait_for_owner, budget=budget)
         return await AsyncDriver(self.surroundings(progress)).drive(reconciler.recover(world, run_id))
+
+    async def observe(
+        self,
+        run_id: str,
+        step: str,
+        answer: Answer[Any],
+        *,
+        effect: Effect[..., Any] | None = None,
+        source: Source = Source.PUSH,
+    ) -> bool:
+        """As Engine.observe."""
+        procedure = hindsight.observe(run_id, step, answered(answer, effect), source)
+        return await AsyncDriver(self.surroundings()).drive(procedure)
 
     async def get(self, run_id: str) -> Recovered[Any]:
         """As Engine.get."""

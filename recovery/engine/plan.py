@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+from recovery.core.entries import Entry, Observation, Verdict
 from recovery.core.errors import Diverged, RunUnsettled
 from recovery.core.evidence import Situation
 from recovery.core.history import EffectStep
 from recovery.core.judgement import Judgement, conclude
 from recovery.core.machine import Machine, Unwind
-from recovery.core.operations import Decide, Now, Op
+from recovery.core.operations import Append, Decide, Now, Op
 from recovery.core.policy import Budget
 from recovery.core.rows import Action
 from recovery.definitions.workflow import Workflow
@@ -29,6 +30,7 @@ from recovery.drivers.session import Session
 from recovery.drivers.sync import SyncDriver, finish
 from recovery.engine.wiring import Wiring
 from recovery.storage.reading import Loaded
+from recovery.storage.writer import OUTSIDE
 
 ALONE: Final = (
     "whether the app still asks for this with the same arguments, contract and scope",
@@ -167,7 +169,15 @@ class _StopsThere(Driver):
     async def _carry_out(self, operation: Op[Any]) -> Any:
         if isinstance(operation, Now):
             return self.surroundings.clock.wall_us()
+        if isinstance(operation, Append) and all(_only_recorded(entry) for entry in operation.entries):
+            return None  # late evidence is weighed in the plan as the recovery would weigh it
         raise self._dry.reach(operation)
+
+
+def _only_recorded(entry: Entry) -> bool:
+    if isinstance(entry, Observation):
+        return entry.source in OUTSIDE
+    return isinstance(entry, Verdict) and entry.action == Action.KEEP.value
 
 
 class _DrySync(_StopsThere, SyncDriver):

@@ -6,10 +6,13 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
-from recovery import reconciler
-from recovery.core.entries import Entry, Status
+from recovery import hindsight, reconciler
+from recovery.core.entries import Entry, Source, Status
 from recovery.core.policy import Budget
+from recovery.definitions.answer import Answer
+from recovery.definitions.effect import Effect
 from recovery.definitions.recovered import Recovered, RunInfo
+from recovery.definitions.told import answered
 from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress
 from recovery.drivers.sync import SyncDriver, finish
@@ -47,6 +50,24 @@ class Engine(Wiring):
         """Bring a run as far as it can be brought, and say where it stands. Raises RunNotFound, LeaseUnavailable, JournalCorrupt."""
         world = self.world(wait_for_owner=wait_for_owner, budget=budget)
         return finish(SyncDriver(self.surroundings(progress)).drive(reconciler.recover(world, run_id)))
+
+    def observe(
+        self,
+        run_id: str,
+        step: str,
+        answer: Answer[Any],
+        *,
+        effect: Effect[..., Any] | None = None,
+        source: Source = Source.PUSH,
+    ) -> bool:
+        """Keep what the environment told by itself about a step, such as in a signed webhook, which you have verified.
+
+        It is kept outside the fence, whoever works on the run, and judged at the next load; a settled outcome never changes. effect: whose
+        types the answer's value has; without it, the value is plain JSON. Durable on return. False: it was known already.
+        Raises RunNotFound and NotObservable.
+        """
+        procedure = hindsight.observe(run_id, step, answered(answer, effect), source)
+        return finish(SyncDriver(self.surroundings()).drive(procedure))
 
     def get(self, run_id: str) -> Recovered[Any]:
         """Where a run stands; changes nothing. `result` raises RunUnsettled while there is no outcome. Raises RunNotFound."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from recovery import codec
 from recovery.core.chain import Row, broken_at
 from recovery.core.contracts import Contract
-from recovery.core.entries import ENTRY_FORMAT, Entry, Observation, Opened, decode
+from recovery.core.entries import ENTRY_FORMAT, Entry, Observation, Opened, decode, latest_us
 from recovery.core.errors import IncompatibleVersion, JournalCorrupt, RunNotFound
 from recovery.core.history import History, fold
 from recovery.ports import Evidence, Journal, RunRow
@@ -18,7 +18,10 @@ from recovery.ports import Evidence, Journal, RunRow
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """One run as a consistent snapshot: `rows` and `entries` run in parallel, `late` is what stands outside the chain."""
+    """One run as a consistent snapshot: `rows` and `entries` run in parallel, `late` is what stands outside the chain.
+
+    incarnation: the database's, which a run takes over only with its next claim.
+    """
 
     run: RunRow
     rows: list[Row]
@@ -26,6 +29,7 @@ class Loaded:
     late: list[Evidence]
     history: History
     contracts: dict[str, Contract]
+    incarnation: int
 
     @property
     def opened(self) -> Opened:
@@ -35,7 +39,12 @@ class Loaded:
     @property
     def restored(self) -> bool:
         """Whether the database was declared restored since this run was opened: what was sent in the lost time is not known here."""
-        return self.rows[0].epoch.incarnation < self.run.epoch.incarnation
+        return self.rows[0].epoch.incarnation < self.incarnation
+
+    @property
+    def highest_us(self) -> int:
+        """The highest time in the journal: no clock may read less from here on. A claim's time is only its claimant's clock."""
+        return max(self.run.updated_at_us, *(latest_us(entry) for entry in self.entries))
 
 
 def read(journal: Journal, run_id: str) -> Loaded:
@@ -56,6 +65,7 @@ def read(journal: Journal, run_id: str) -> Loaded:
         late=late,
         history=fold(run_id, entries, observations),
         contracts={digest: _contract(run_id, text) for digest, text in contracts.items()},
+        incarnation=journal.incarnation(),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from recovery import codec
 from recovery.core.chain import Row, chained
@@ -21,6 +22,9 @@ from recovery.core.operations import Append as Wanted
 from recovery.core.operations import Now, Use
 from recovery.crashpoints import around
 from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Journal, KeyClaim
+
+OUTSIDE: Final = frozenset({Source.LATE, Source.PUSH})
+"""Sources whose observations reach a run outside the fence."""
 
 
 @dataclass(slots=True)
@@ -50,7 +54,7 @@ class Writer:
         """A superseded writer's answers are facts about the world: they go where no fence stands."""
         for entry in wanted.entries:
             observation = entry.observation if isinstance(entry, Settled) else entry
-            if isinstance(observation, Observation):
+            if isinstance(observation, Observation) and observation.source not in OUTSIDE:  # those are kept already
                 late = replace(observation, source=Source.LATE)
                 body = codec.dumps(encode(late))
                 item = Evidence(self.run_id, late.step, self.epoch, at_us, kind_of(late), body)

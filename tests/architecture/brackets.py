@@ -30,7 +30,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 def scanned() -> list[Path]:
     """The files that carry operations out."""
-    inside = ("drivers", "engine", "reconciler", "storage/writer", "storage/reading")
+    inside = ("drivers", "engine", "reconciler", "hindsight", "storage/writer", "storage/reading")
     return [path for path in modules() if path.relative_to(PACKAGE).as_posix().removesuffix(".py").startswith(inside)]
 
 

@@ -1,0 +1,99 @@
+"""Contradictions: what speaks against an outcome that is already recorded, and how it is recorded without changing it.
+
+Owns the entries that journal a contradiction, and which receipts say that an effect happened twice. Decides nothing: an outcome never
+flips. Invariant: each contradicting item is recorded once, by a verdict that names it, behind the item itself where that came from outside
+the chain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from recovery.core.contracts import Contract
+from recovery.core.entries import Entry, Source
+from recovery.core.evidence import Situation, examine
+from recovery.core.findings import RECEIPTS, Reading
+from recovery.core.history import EffectStep, History, Noted
+from recovery.core.judgement import Judgement, conclude, unrecorded
+from recovery.core.policy import Budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradicted:
+    """A settled step and what speaks against its outcome.
+
+    adopted: the receipt behind the outcome; None where it rests on none. against: the items, in the order in which they became known.
+    surplus: those of them that are receipts of an effect which the outcome does not count: a second one, or one where none should be.
+    """
+
+    step: EffectStep
+    adopted: Noted | None
+    against: tuple[Noted, ...]
+    surplus: tuple[Noted, ...]
+
+    @property
+    def duplicate(self) -> bool:
+        """Whether two effects happened."""
+        return self.adopted is not None and bool(self.surplus)
+
+
+def taken_in(step: EffectStep) -> list[Entry]:
+    """What an unsettled step's late evidence becomes when it is weighed: entries of the chain, so that an outcome can name them."""
+    return [] if step.settled is not None else [noted.observation for noted in step.observations if noted.seq is None]
+
+
+def records(step: EffectStep, judgement: Judgement, length: int) -> list[Entry]:
+    """The entries that record what no verdict has recorded yet. `length`: of the journal that they are appended to."""
+    entries: list[Entry] = []
+    for noted in unrecorded(step, judgement.support):
+        seq = noted.seq
+        if seq is None:
+            entries.append(noted.observation)
+            seq = length + len(entries)
+        entries.append(replace(judgement.recorded(), evidence=(seq,)))
+    return entries
+
+
+def news(history: History, contracts: dict[str, Contract], now_us: int) -> list[Entry]:
+    """What a settled run's journal does not record yet, judged by its stored contracts alone. Empty without new evidence."""
+    entries: list[Entry] = []
+    for step in history.effects:
+        if step.settled is not None:
+            judgement = conclude(step, _situation(step, contracts, now_us))
+            if judgement.news:
+                entries += records(step, judgement, history.length + len(entries))
+    return entries
+
+
+def contradicted(step: EffectStep, contracts: dict[str, Contract], now_us: int) -> Contradicted | None:
+    """What speaks against a step's outcome; None for one that is not settled, or that nothing speaks against."""
+    if step.settled is None or not step.observations:
+        return None
+    reading = examine(step, _situation(step, contracts, now_us)).reading
+    basis = _basis(step)
+    adopted = next((noted for noted in basis if noted.answer.kind in RECEIPTS), None)
+    against = list(reading.contradictions())
+    if adopted is not None:
+        against = [noted for noted in basis if _another(reading, adopted, noted)] + against
+    if not against:
+        return None
+    surplus = tuple(noted for noted in against if noted.answer.kind in RECEIPTS)
+    return Contradicted(step=step, adopted=adopted, against=tuple(against), surplus=surplus)
+
+
+def _basis(step: EffectStep) -> list[Noted]:
+    """The observations that the outcome rests on."""
+    settled = step.settled
+    assert settled is not None
+    named = set(settled.evidence)
+    found = [noted for noted in step.observations if noted.seq in named or noted.observation == settled.observation]
+    return [noted for noted in found if noted.observation.source is not Source.OPERATOR]
+
+
+def _another(reading: Reading, adopted: Noted, noted: Noted) -> bool:
+    return noted is not adopted and noted.answer.kind in RECEIPTS and not reading.same(adopted, noted)
+
+
+def _situation(step: EffectStep, contracts: dict[str, Contract], now_us: int) -> Situation:
+    contract = contracts[step.intent.contract]
+    return Situation(now_us=now_us, contracts=(contract,), budget=Budget(), can_probe=False, can_close=False)

@@ -1,0 +1,83 @@
+"""Undoing: contradictions as a person should see them, each surplus effect with the compensation that would undo it.
+
+Owns the binding of a compensation to a receipt. Performs nothing: a proposal is for a person. Invariant: a proposal's arguments are those of
+the surplus receipt, never of the adopted one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from recovery.core.contracts import Contract
+from recovery.core.contradictions import contradicted
+from recovery.core.entries import AnswerKind
+from recovery.core.errors import RecoveryError
+from recovery.core.history import History, Noted
+from recovery.core.instants import moment
+from recovery.definitions.effect import Bound
+from recovery.definitions.recovered import Contradiction, Proposal, Receipt
+
+
+def contradictions(
+    history: History, contracts: dict[str, Contract], bound: Mapping[str, Bound[Any]], now_us: int
+) -> tuple[Contradiction, ...]:
+    """Every settled step that something speaks against. `bound`: the calls by step, as far as the app was asked."""
+    found = [contradicted(step, contracts, now_us) for step in history.effects]
+    return tuple(
+        Contradiction(
+            step=one.step.step,
+            effect=one.step.intent.effect,
+            environment=one.step.intent.environment,
+            key=one.step.intent.key,
+            duplicate=one.duplicate,
+            outcome=one.step.settled.outcome.value if one.step.settled is not None else "",
+            adopted=None if one.adopted is None else receipt(one.adopted),
+            against=tuple(receipt(noted) for noted in one.against),
+            proposals=_proposals(bound.get(one.step.step), one.surplus),
+        )
+        for one in found
+        if one is not None
+    )
+
+
+def receipt(noted: Noted) -> Receipt:
+    """One observation for people."""
+    observation, answer = noted.observation, noted.answer
+    return Receipt(
+        said=answer.kind.value,
+        value=answer.value,
+        error=answer.error,
+        receipt=answer.receipt,
+        fingerprint=answer.fingerprint,
+        source=observation.source.value,
+        attempt=observation.attempt,
+        epoch=observation.epoch,
+        observed_at=moment(observation.observed_at_us),
+    )
+
+
+def _proposals(bound: Bound[Any] | None, surplus: tuple[Noted, ...]) -> tuple[Proposal, ...]:
+    if bound is None or bound.effect.compensated_by is None:
+        return ()
+    made = [_proposal(bound, noted) for noted in surplus]
+    return tuple(one for one in made if one is not None)
+
+
+def _proposal(bound: Bound[Any], noted: Noted) -> Proposal | None:
+    """The compensation of one surplus receipt. None where its value is not known, or no longer fits: a person reads it in the environment."""
+    if noted.answer.kind is not AnswerKind.FOUND:
+        return None
+    effect = bound.effect
+    try:
+        undo = effect.compensate(bound, effect.decode_value(noted.answer.value))
+    except RecoveryError:
+        return None
+    environment = undo.effect.environment
+    return Proposal(
+        effect=undo.effect.name,
+        environment=environment.name,
+        scope=environment.current_scope(),
+        arguments=dict(undo.stored),
+        undoes=receipt(noted),
+    )

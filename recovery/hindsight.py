@@ -1,0 +1,120 @@
+"""Hindsight: what becomes known about a run outside its fence, and what a settled run still records.
+
+Owns `observe`, which keeps a push, and `record`, which journals contradictions of a run that is settled as a whole. Procedures over
+operations. Invariants: an outcome never changes here; without new evidence a settled run is neither claimed nor appended to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from recovery import codec
+from recovery.core.contradictions import news
+from recovery.core.entries import Answered, AnswerKind, Observation, Source, encode, kind_of
+from recovery.core.errors import FencedOut, NotObservable, RunNotFound
+from recovery.core.history import EffectStep
+from recovery.core.ids import Epoch, check_run_id
+from recovery.core.operations import Append, Now, Use
+from recovery.crashpoints import around
+from recovery.ports import Evidence, Journal, Owner, RunRow
+from recovery.storage.reading import Loaded, read
+from recovery.storage.writer import OUTSIDE, Writer
+
+TELLING: Final = frozenset(
+    {
+        AnswerKind.FOUND,
+        AnswerKind.REFUSED,
+        AnswerKind.GONE,
+        AnswerKind.CLOSED,
+        AnswerKind.MISMATCH,
+        AnswerKind.FOREIGN,
+        AnswerKind.UNSTORABLE,
+    }
+)
+"""Answers that state a fact without having been asked for. Absence and silence mean something only as answers to a question."""
+
+
+async def observe(run_id: str, step: str, answered: Answered, source: Source) -> bool:
+    """Keep what somebody was told about a step, outside the fence; it is judged at the next load. False: it was known already.
+
+    Durable on return; safe to repeat. Raises RunNotFound and NotObservable.
+    """
+    if source not in OUTSIDE:
+        raise NotObservable(
+            run_id=run_id, step=step, problem=f"{source.value} is no source from outside", advice="Use push or late."
+        )
+    if answered.kind not in TELLING:
+        raise NotObservable(
+            run_id=run_id, step=step, problem=f"{answered.kind.value} is no fact without a question ({answered.detail or 'no detail'})",
+            advice="Observe Found, Refused, Gone, Closed, Mismatch or Foreign.",
+        )  # fmt: skip
+    loaded = await Use(lambda journal: _loaded(journal, run_id))
+    effect = loaded.history.steps.get(step)
+    if not isinstance(effect, EffectStep):
+        raise NotObservable(
+            run_id=run_id, step=step, problem="the run has no effect at that step", advice=f"See `recover show {run_id}`."
+        )
+    if any((noted.observation.source, noted.answer) == (source, answered) for noted in effect.observations):
+        return False
+    now_us = await Now()
+    epoch = loaded.run.epoch
+    observation = Observation(
+        step=step, source=source, asked_at_us=now_us, observed_at_us=now_us, answer=answered, epoch=str(epoch)
+    )
+    await keep(run_id, epoch, observation)
+    return True
+
+
+async def keep(run_id: str, epoch: Epoch, observation: Observation) -> None:
+    """Keep one observation outside the fence. Durable on return."""
+    body = codec.dumps(encode(observation))
+    item = Evidence(run_id, observation.step, epoch, observation.observed_at_us, kind_of(observation), body)
+    with around("evidence"):
+        await Use(partial(_add, item))
+
+
+async def record(seen: Loaded, owner: Owner, token: Callable[[], str], raise_mark: Callable[[int], None]) -> Loaded:
+    """A settled run with its contradictions recorded, each once; the run as it was where there is nothing new.
+
+    The claim does not wait for anybody: nothing of a settled run can be taken from its owner. Who loses the race leaves it to the winner.
+    """
+    raise_mark(seen.highest_us)
+    if not news(seen.history, seen.contracts, await Now()):
+        return seen
+    claimed = await _claim(seen.run, owner)
+    if claimed is None:
+        return await _load(seen.run.run_id)
+    loaded = await _load(claimed.run_id)
+    entries = news(loaded.history, loaded.contracts, await Now())
+    writer = Writer(claimed.run_id, owner.token, claimed.epoch, loaded.run.head, loaded.run.head_digest, token, loaded.contracts)
+    if entries:
+        try:
+            await writer.commit(Append(tuple(entries), claimed.status, claimed.next_look_us, claimed.reason))
+        except FencedOut:
+            return await _load(claimed.run_id)
+    with around("release"):
+        await Use(lambda journal: journal.release(claimed.run_id, owner.token, claimed.epoch))
+    return await _load(claimed.run_id)
+
+
+async def _claim(seen: RunRow, owner: Owner) -> RunRow | None:
+    at_us = await Now()
+    with around("claim"):
+        return await Use(lambda journal: journal.claim(seen, owner, lease_term_us=seen.lease_term_us, at_us=at_us))
+
+
+async def _load(run_id: str) -> Loaded:
+    with around("load"):
+        return await Use(lambda journal: read(journal, run_id))
+
+
+def _loaded(journal: Journal, run_id: str) -> Loaded:
+    if journal.find(check_run_id(run_id)) is None:
+        raise RunNotFound(run_id=run_id, database=journal.url)
+    return read(journal, run_id)
+
+
+def _add(item: Evidence, journal: Journal) -> None:
+    journal.add_evidence(item)
