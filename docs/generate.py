@@ -204,10 +204,10 @@ def contracts_page() -> str:
 
 
 DOCUMENTS: dict[str, tuple[str, ...]] = {
-    "recover --run-id": ("run", "exit_code", "outcome", "appended", "head_digest", "verdicts", "unsettled"),
+    "recover --run-id": ("run", "exit_code", "outcome", "appended", "head_digest", "verdicts", "contradictions", "unsettled"),
     "recover --run-id --plan": ("run", "plan", "owner"),
     "recover runs": ("runs", "more"),
-    "recover show": ("run", "head_digest", "entries", "late_evidence", "contracts"),
+    "recover show": ("run", "head_digest", "entries", "late_evidence", "contradictions", "contracts"),
     "recover migrate": ("database", "from", "to", "migrated"),
     "recover replay": ("scenarios", "passed", "failed"),
     "recover demo": ("scenes", "holds"),
