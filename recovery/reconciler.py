@@ -293,7 +293,7 @@ def _settled(world: World, row: RunRow, history: History, machine: Machine | Non
     ended = history.ended
     assert ended is not None, "a settled run has an ending"
     if ended.outcome is not OutcomeKind.APPLIED:
-        failure = RunFailed(run_id=row.run_id, error=ended.error, message=ended.value["message"])
+        failure = RunFailed(run_id=row.run_id, error=ended.error, message=ended.value["message"].removesuffix("."))
         return _report(row.run_id, row.workflow, Status.FAILED, machine=machine, error=failure)
     workflow = world.workflows.get(row.workflow)
     value = workflow.decode_result(ended.value) if workflow else ended.value
