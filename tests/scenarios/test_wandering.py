@@ -51,15 +51,22 @@ MOVES = st.one_of(
 )
 
 
+def made(stage: Stage, move: dict[str, Any]) -> str:
+    """Make a move; why it could not be made as it says: a place that was not passed, or an actor who cannot do that now."""
+    try:
+        stage._make(MOVE.validate_python(move))
+    except Failed as failed:
+        return str(failed)
+    return ""
+
+
 def wander(contract: str, moves: list[dict[str, Any]], *, is_async: bool = False) -> Stage:
     stage = Stage(scenario(contract, [{"advance": "1s"}]), open_journal("memory://"), is_async=is_async)
     try:
         for move in moves:
-            try:
-                stage._make(MOVE.validate_python(move))
-            except Failed as failed:  # a place that was not passed, or an actor who cannot do that now
-                assert "Traceback" not in str(failed), stage.ledger.transcript()
-                assert "never ended" not in str(failed), stage.ledger.transcript()
+            impossible = made(stage, move)
+            assert "Traceback" not in impossible, stage.ledger.transcript()
+            assert "never ended" not in impossible, stage.ledger.transcript()
             problems = broken(stage.world())
             assert problems == [], "\n".join([str(move), *problems, stage.ledger.transcript()])
         stage.environment.faults.down = False
