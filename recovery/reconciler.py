@@ -62,7 +62,7 @@ class World:
     proven_dead: Callable[[Owner], bool]
     raise_mark: Callable[[int], None]
     hold: Callable[[RunRow], None]
-    drop: Callable[[str], None]
+    drop: Callable[[RunRow], None]
 
     def owner(self) -> Owner:
         return self.identify(self.token())
@@ -117,7 +117,7 @@ async def _open(world: World, run_id: str, opened: Opened) -> RunRow | None:
     row = chained(genesis(namespace, run_id), 1, "opened", ROOT, codec.dumps(encode(opened)), Epoch(incarnation, 1), world.token())
     new = NewRun(run_id, opened.workflow, opened.input_digest, Status.RUNNING, owner, world.lease_term_us, opened.at_us, (row,))
     with around("open"):
-        return await Use(lambda journal: journal.open_run(new))
+        return await _owned(run_id, owner, lambda journal: journal.open_run(new))
 
 
 async def _continue(world: World, row: RunRow) -> Recovered[Any]:
@@ -177,7 +177,20 @@ async def _take(world: World, row: RunRow) -> RunRow:
 async def _claim(world: World, seen: RunRow) -> RunRow | None:
     owner, at_us = world.owner(), await Now()
     with around("claim"):
-        return await Use(lambda journal: journal.claim(seen, owner, lease_term_us=world.lease_term_us, at_us=at_us))
+        term_us = world.lease_term_us
+        return await _owned(seen.run_id, owner, lambda journal: journal.claim(seen, owner, lease_term_us=term_us, at_us=at_us))
+
+
+async def _owned(run_id: str, owner: Owner, take: Callable[[Journal], RunRow | None]) -> RunRow | None:
+    """Take the run. Interrupted, that may have been done all the same: a run that nobody works on is then given up at once."""
+    try:
+        return await Use(take)
+    except Exception:
+        raise
+    except BaseException:
+        with around("release"):
+            await Use(lambda journal: _give_up(journal, run_id, owner.token))
+        raise
 
 
 async def _held_while(world: World, row: RunRow, work: Callable[[], Any]) -> Recovered[Any]:
@@ -189,12 +202,18 @@ async def _held_while(world: World, row: RunRow, work: Callable[[], Any]) -> Rec
         settled = recovered.status.settled
         return recovered
     finally:
-        world.drop(row.run_id)
+        world.drop(row)
         if not settled:
             assert row.owner is not None
             token = row.owner.token
             with around("release"):
                 await Use(lambda journal: _release(journal, row.run_id, token, row.epoch))
+
+
+def _give_up(journal: Journal, run_id: str, token: str) -> None:
+    row = journal.find(run_id)
+    if row is not None and row.owner is not None and row.owner.token == token:
+        _release(journal, run_id, token, row.epoch)
 
 
 def _release(journal: Journal, run_id: str, token: str, epoch: Epoch) -> None:
@@ -216,6 +235,7 @@ async def _go(
 ) -> Recovered[Any]:
     """Run the workflow from its beginning and settle the run, under our claim."""
     max_wait = world.budget.max_wait
+    assert history.opened is not None
     machine = Machine(
         history=history,
         epoch=row.epoch,
@@ -223,9 +243,9 @@ async def _go(
         deadline_us=None if max_wait is None else await Now() + microseconds(max_wait),
         contracts=contracts,
         restored=restored,
+        same_bytes=history.opened.version == workflow.version,
     )
     assert row.owner is not None
-    assert history.opened is not None
     writer = Writer(row.run_id, row.owner.token, row.epoch, row.head, row.head_digest, world.token, contracts)
     came = await _executed(workflow, history.opened.input, machine, writer)
     if came is None:

@@ -70,7 +70,7 @@ class Driver(ABC):
                 raise AssertionError(operation)
 
     async def _ask(self, operation: Send | Ask | Close) -> Answered:
-        asked = self.surroundings.question(operation, self._run_id)
+        asked = self.surroundings.question(operation, self._run_id, await self._now())
         if asked.too_late:
             return called_too_late()
         with around(asked.bracket):
@@ -93,7 +93,7 @@ class Driver(ABC):
 
     async def _sleep(self, operation: Sleep) -> None:
         """In naps, so that a clock that steps or a machine that was suspended is noticed. A virtual clock skips instead."""
-        while seconds := self.surroundings.left(operation):
+        while seconds := self.surroundings.left(operation, await self._now()):
             if not self.surroundings.clock.skip(seconds):
                 await self._pause(min(seconds, self.surroundings.nap_seconds_max))
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from recovery import codec
 from recovery.core.chain import Row, broken_at
-from recovery.core.contracts import Contract
-from recovery.core.entries import ENTRY_FORMAT, Entry, Observation, Opened, decode
+from recovery.core.contracts import Contract, contract_digest
+from recovery.core.entries import ENTRY_FORMAT, Entry, Intent, Observation, Opened, decode
 from recovery.core.errors import IncompatibleVersion, JournalCorrupt, RunNotFound
 from recovery.core.history import History, fold
 from recovery.ports import Evidence, Journal, RunRow
@@ -47,6 +47,7 @@ def read(journal: Journal, run_id: str) -> Loaded:
     if broken := broken_at(journal.namespace(), run_id, rows, run.head, run.head_digest):
         raise JournalCorrupt(run_id=run_id, seq=broken[0], field=broken[1])
     entries = [_decoded(run_id, row) for row in rows]
+    _check_contracts(run_id, entries, contracts)
     late = journal.evidence(run_id)
     observations = [entry for item in late if isinstance(entry := decode(item.kind, codec.loads(item.body)), Observation)]
     return Loaded(
@@ -57,6 +58,14 @@ def read(journal: Journal, run_id: str) -> Loaded:
         history=fold(run_id, entries, observations),
         contracts={digest: _contract(run_id, text) for digest, text in contracts.items()},
     )
+
+
+def _check_contracts(run_id: str, entries: list[Entry], contracts: dict[str, str]) -> None:
+    """Contracts stand outside the chain, and each intent names its own by digest: one that is missing or was changed is no promise."""
+    whole = {digest for digest, text in contracts.items() if contract_digest(codec.loads(text)) == digest}
+    for seq, entry in enumerate(entries, start=1):
+        if isinstance(entry, Intent) and entry.contract not in whole:
+            raise JournalCorrupt(run_id=run_id, seq=seq, field="contract")
 
 
 def _contract(run_id: str, text: str) -> Contract:

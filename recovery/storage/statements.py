@@ -60,7 +60,10 @@ CLAIM: Final = (
         epoch_incarnation=_INCARNATION,
         epoch_n=sa.case((run.c.epoch_incarnation == _INCARNATION, run.c.epoch_n + 1), else_=1),
         lease_counter=0,
-        **{name: bindparam(f"new_{name}") for name in (*_OWNER, "lease_term_us", "updated_at_us")},
+        updated_at_us=sa.case(
+            (run.c.updated_at_us > bindparam("new_updated_at_us"), run.c.updated_at_us), else_=bindparam("new_updated_at_us")
+        ),
+        **{name: bindparam(f"new_{name}") for name in (*_OWNER, "lease_term_us")},
     )
     .returning(run)
 )
