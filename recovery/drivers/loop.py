@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from recovery.core.entries import Answered
-from recovery.core.errors import InvariantViolated
+from recovery.core.errors import InvariantViolated, UsageError
 from recovery.core.operations import Append, Ask, Boot, Close, Decide, Decided, Execute, Now, Op, Raised, Returned, Send, Sleep, Use
 from recovery.crashpoints import around
 from recovery.definitions.deciding import Deciding
@@ -87,6 +87,8 @@ class Driver(ABC):
         with around("decide"):
             try:
                 value = await self._call(deciding.make, deciding.is_async, None)
+            except (UsageError, InvariantViolated):
+                raise  # the code was wrong: nothing was decided, and better code still can
             except Exception as error:  # noqa: BLE001  # recorded, and raised again on replay
                 return failed_decision(error)
         return Decided(deciding.encode(value))

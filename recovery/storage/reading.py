@@ -49,7 +49,7 @@ def read(journal: Journal, run_id: str) -> Loaded:
     entries = [_decoded(run_id, row) for row in rows]
     _check_contracts(run_id, entries, contracts)
     late = journal.evidence(run_id)
-    observations = [entry for item in late if isinstance(entry := decode(item.kind, codec.loads(item.body)), Observation)]
+    observations = [entry for item in late if isinstance(entry := _late(run_id, item), Observation)]
     return Loaded(
         run=run,
         rows=rows,
@@ -74,6 +74,13 @@ def _contract(run_id: str, text: str) -> Contract:
         return Contract.from_json(codec.loads(text))
     except ValueError as error:
         raise IncompatibleVersion(run_id=run_id, what="a contract", found=str(error), known=ENTRY_FORMAT) from error
+
+
+def _late(run_id: str, item: Evidence) -> Entry:
+    try:
+        return decode(item.kind, codec.loads(item.body))
+    except ValueError as error:
+        raise IncompatibleVersion(run_id=run_id, what="late evidence", found=str(error), known=ENTRY_FORMAT) from error
 
 
 def _decoded(run_id: str, row: Row) -> Entry:

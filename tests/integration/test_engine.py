@@ -13,8 +13,9 @@ import pytest
 from recovery import Answer, Applied, Call, Engine, Environment, Rejected, Run, contracts, effect, errors, workflow
 from recovery.clocks import SystemClock
 from recovery.core.entries import Attempt, Intent, Settled, Status, Verdict
+from recovery.core.ids import Epoch
 from recovery.core.policy import Budget
-from recovery.ports import Journal
+from recovery.ports import Evidence, Journal
 
 from .world import DAY, QUICK, Killed, OutOfStock, Shop, keyed, kinds, once
 
@@ -774,6 +775,34 @@ def test_a_step_that_left_no_record_is_followed_by_none(journal: Journal) -> Non
         assert shop.sent["another"] == 0
         assert engine.get("goes-on").status is Status.RUNNING
         assert engine.run("ends", second, goes_on=False) == 0
+
+
+def test_a_step_inside_a_deciding_function_is_refused_and_not_recorded(journal: Journal) -> None:
+    reserve = Shop().effect(keyed())
+    nested = [True]
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.decide("plan", (lambda: run.perform(reserve(units=1))) if nested[0] else (lambda: 2))
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(errors.ConcurrentStep):
+            engine.run("r", order)
+        assert kinds(engine.history("r")) == ["opened"]
+        nested[0] = False
+        assert engine.run("r", order) == 2
+
+
+def test_late_evidence_of_a_newer_version_is_refused_with_a_sentence(journal: Journal) -> None:
+    @workflow
+    def order(run: Run) -> int:
+        return 1
+
+    with Engine(journal, workflows=[order]) as engine:
+        engine.run("r", order)
+        journal.add_evidence(Evidence("r", "reserve#1", Epoch(0, 1), 1, "novelty", "{}"))
+        with pytest.raises(errors.IncompatibleVersion, match="late evidence"):
+            engine.recover("r")
 
 
 def test_i9_a_scope_that_cannot_be_told_leaves_an_unsettled_effect_as_it_is(journal: Journal) -> None:
