@@ -19,6 +19,7 @@ from recovery.core.entries import JSON, Opened, OutcomeKind, Settled, Status, Ve
 from recovery.core.errors import (
     Diverged,
     EffectInDoubt,
+    JournalCorrupt,
     LeaseUnavailable,
     RecoveryError,
     ReplayError,
@@ -136,6 +137,8 @@ async def _continue(world: World, row: RunRow) -> Recovered[Any]:
 
     async def rest() -> Recovered[Any]:
         loaded = await _load(row.run_id)
+        if loaded.run.epoch <= loaded.rows[-1].epoch:  # a claim is above every entry before it, or the fence tells nobody apart
+            raise JournalCorrupt(run_id=row.run_id, seq=loaded.run.head, field="the run's epoch")
         world.raise_mark(loaded.run.updated_at_us)
         return await _go(world, loaded.run, loaded.history, loaded.contracts, workflow, restored=loaded.restored)
 
