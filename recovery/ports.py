@@ -180,7 +180,8 @@ class Journal(Protocol):
     def claim(self, seen: RunRow, owner: Owner, *, lease_term_us: int, at_us: int) -> RunRow | None:
         """Compare-and-set on (epoch, lease counter) of `seen`: epoch n+1 (or (incarnation, 1) if the incarnation rose), the new
         owner, counter 0. Durable on return. None if somebody was faster. A repeat with the same owner token returns the row.
-        Load only after it has returned, in a new transaction. Does not change the status."""
+        Load only after it has returned, in a new transaction. Does not change the status, nor lower `updated_at_us`: that is the
+        highest time journaled, and a claimant whose clock is behind lifts its clock to it."""
 
     def renew(self, run_id: str, owner: str, epoch: Epoch) -> bool:
         """Raise the lease counter. False if this owner no longer holds the run at this epoch."""

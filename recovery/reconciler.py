@@ -20,6 +20,7 @@ from recovery.core.entries import JSON, Opened, OutcomeKind, Settled, Status, Ve
 from recovery.core.errors import (
     Diverged,
     EffectInDoubt,
+    JournalCorrupt,
     LeaseUnavailable,
     RecoveryError,
     ReplayError,
@@ -65,7 +66,7 @@ class World:
     proven_dead: Callable[[Owner], bool]
     raise_mark: Callable[[int], None]
     hold: Callable[[RunRow], None]
-    drop: Callable[[str], None]
+    drop: Callable[[RunRow], None]
 
     def owner(self) -> Owner:
         return self.identify(self.token())
@@ -121,7 +122,7 @@ async def _open(world: World, run_id: str, opened: Opened) -> RunRow | None:
     row = chained(genesis(namespace, run_id), 1, "opened", ROOT, codec.dumps(encode(opened)), Epoch(incarnation, 1), world.token())
     new = NewRun(run_id, opened.workflow, opened.input_digest, Status.RUNNING, owner, world.lease_term_us, opened.at_us, (row,))
     with around("open"):
-        return await Use(lambda journal: journal.open_run(new))
+        return await _owned(run_id, owner, lambda journal: journal.open_run(new))
 
 
 async def _continue(world: World, row: RunRow) -> Recovered[Any]:
@@ -140,6 +141,8 @@ async def _continue(world: World, row: RunRow) -> Recovered[Any]:
 
     async def rest() -> Recovered[Any]:
         loaded = await _load(row.run_id)
+        if loaded.run.epoch <= loaded.rows[-1].epoch:  # a claim is above every entry before it, or the fence tells nobody apart
+            raise JournalCorrupt(run_id=row.run_id, seq=loaded.run.head, field="the run's epoch")
         world.raise_mark(loaded.highest_us)
         return await _go(world, loaded.run, loaded.history, loaded.contracts, workflow, restored=loaded.restored)
 
@@ -196,7 +199,20 @@ async def _claim(world: World, seen: RunRow) -> RunRow | None:
     world.raise_mark(seen.updated_at_us)  # before the claim writes its own clock over it
     owner, at_us = world.owner(), await Now()
     with around("claim"):
-        return await Use(lambda journal: journal.claim(seen, owner, lease_term_us=world.lease_term_us, at_us=at_us))
+        term_us = world.lease_term_us
+        return await _owned(seen.run_id, owner, lambda journal: journal.claim(seen, owner, lease_term_us=term_us, at_us=at_us))
+
+
+async def _owned(run_id: str, owner: Owner, take: Callable[[Journal], RunRow | None]) -> RunRow | None:
+    """Take the run. Interrupted, that may have been done all the same: a run that nobody works on is then given up at once."""
+    try:
+        return await Use(take)
+    except Exception:
+        raise
+    except BaseException:
+        with around("release"):
+            await Use(lambda journal: _give_up(journal, run_id, owner.token))
+        raise
 
 
 async def _held_while(world: World, row: RunRow, work: Callable[[], Any]) -> Recovered[Any]:
@@ -208,12 +224,18 @@ async def _held_while(world: World, row: RunRow, work: Callable[[], Any]) -> Rec
         settled = recovered.status.settled
         return recovered
     finally:
-        world.drop(row.run_id)
+        world.drop(row)
         if not settled:
             assert row.owner is not None
             token = row.owner.token
             with around("release"):
                 await Use(lambda journal: _release(journal, row.run_id, token, row.epoch))
+
+
+def _give_up(journal: Journal, run_id: str, token: str) -> None:
+    row = journal.find(run_id)
+    if row is not None and row.owner is not None and row.owner.token == token:
+        _release(journal, run_id, token, row.epoch)
 
 
 def _release(journal: Journal, run_id: str, token: str, epoch: Epoch) -> None:
@@ -235,6 +257,7 @@ async def _go(
 ) -> Recovered[Any]:
     """Run the workflow from its beginning and settle the run, under our claim."""
     max_wait = world.budget.max_wait
+    assert history.opened is not None
     machine = Machine(
         history=history,
         epoch=row.epoch,
@@ -242,9 +265,9 @@ async def _go(
         deadline_us=None if max_wait is None else await Now() + microseconds(max_wait),
         contracts=contracts,
         restored=restored,
+        same_bytes=history.opened.version == workflow.version,
     )
     assert row.owner is not None
-    assert history.opened is not None
     writer = Writer(row.run_id, row.owner.token, row.epoch, row.head, row.head_digest, world.token, contracts)
     came = await _executed(workflow, history.opened.input, machine, writer)
     if came is None:
@@ -316,7 +339,7 @@ def _settled(
     ended = history.ended
     assert ended is not None, "a settled run has an ending"
     if ended.outcome is not OutcomeKind.APPLIED:
-        failure = RunFailed(run_id=row.run_id, error=ended.error, message=ended.value["message"])
+        failure = RunFailed(run_id=row.run_id, error=ended.error, message=ended.value["message"].removesuffix("."))
         return _report(row.run_id, row.workflow, Status.FAILED, machine=machine, error=failure, against=against)
     workflow = world.workflows.get(row.workflow)
     value = workflow.decode_result(ended.value) if workflow else ended.value

@@ -6,10 +6,12 @@ Owns names, help and the checking of arguments; what a command does is in the mo
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -241,6 +243,18 @@ def demo(
 
 def main() -> None:
     """The console script."""
-    if sys.stdout is not None:  # a process may be started without one
-        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a terminal that cannot show a letter still shows the rest
+    _fill_streams()
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter still shows the rest
     app(prog_name="recover")
+
+
+def _fill_streams() -> None:
+    """A process may be started without its standard streams. Their numbers must not go to a database file, nor what is said to nobody's
+    `None`."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)
+    os.close(number)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # for as long as the process lives

@@ -9,9 +9,10 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from typing import Final
 
-from recovery.cli.output import Output
+from recovery.cli.output import Output, Unwritten
 from recovery.core.errors import ExitCode, RecoveryError
 
 INTERRUPTED: Final = 130
@@ -25,12 +26,21 @@ _BUG: Final = (
     "Please report it with the traceback, which RECOVERY_TRACEBACK=1 or --debug prints."
 )
 
+_LEFT: Final = (
+    "The app ended this command with {error} before it could answer. Nothing is lost: what was durable stays. "
+    "Correct the app, whose traceback --debug prints, and run the same command again."
+)
+_UNWRITTEN: Final = (
+    "The answer could not be written to standard output ({error}). What was done is durable; run the same command again to hear it."
+)
+
 
 def carried_out(work: Callable[[Output], ExitCode], output: Output) -> int:
-    """The exit status of `work`, which has said what it had to say."""
+    """The exit status of `work`, which has said what it had to say. What the app prints meanwhile is no answer: it goes to stderr."""
     try:
-        code = int(work(output))
-        sys.stdout.flush()
+        with redirect_stdout(sys.stderr):
+            code = int(work(output))
+        output.stream.flush()
         return code
     except RecoveryError as error:
         return _said(output, error, str(error), int(error.exit_code))
@@ -39,13 +49,31 @@ def carried_out(work: Callable[[Output], ExitCode], output: Output) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # Python would complain once more when it flushes on its way out.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence(output)
         return PIPE_CLOSED
+    except Unwritten as error:
+        _silence(output)
+        output.say(_UNWRITTEN.format(error=error))
+        return int(ExitCode.UNRESOLVED)
     except Exception as error:  # noqa: BLE001  # the last line of defence
-        return _said(output, error, _BUG.format(error=f"{type(error).__name__}: {error}"), int(ExitCode.BUG))
+        return _said(output, error, _BUG.format(error=named(error)), int(ExitCode.BUG))
+    except BaseException as error:  # noqa: BLE001  # an app's sys.exit(0) must not pass for "settled"
+        return _said(output, error, _LEFT.format(error=named(error)), int(ExitCode.UNRESOLVED))
 
 
-def _said(output: Output, error: Exception, sentence: str, code: int) -> int:
+def named(error: BaseException) -> str:
+    """Type and message of any error, even of one whose message cannot be made."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001  # it is the app's class
+        return type(error).__name__
+
+
+def _silence(output: Output) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), output.stream.fileno())
+
+
+def _said(output: Output, error: BaseException, sentence: str, code: int) -> int:
     if output.debug:
         traceback.print_exception(error, file=sys.stderr)
     fields = error.fields if isinstance(error, RecoveryError) else {}

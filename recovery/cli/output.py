@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from recovery.console import words
 
@@ -23,12 +24,17 @@ SCHEMA_VERSION: Final = 1
 """Raised whenever a program that reads the documents could misunderstand a newer one."""
 
 
+class Unwritten(Exception):
+    """Standard output did not take the answer: a full disk behind it."""
+
+
 @dataclass(slots=True)
 class Output:
-    """Where a command answers. `debug`: tracebacks are wanted."""
+    """Where a command answers. `debug`: tracebacks are wanted. `stream`: the process's own standard output, whatever an app puts there."""
 
     as_json: bool = False
     debug: bool = field(default_factory=lambda: os.environ.get("RECOVERY_TRACEBACK", "") not in {"", "0"})
+    stream: TextIO = field(default_factory=lambda: sys.stdout)
 
     def answer(self, document: Callable[[], Mapping[str, Any]], report: Callable[[Paper], RenderableType]) -> None:
         """Print the document or the report; only the one that is printed is made."""
@@ -36,17 +42,19 @@ class Output:
             self._document(document())
         else:
             paper = self.paper()
-            paper.print(report(paper))
+            with _writing():
+                paper.print(report(paper))
 
     def paper(self) -> Paper:
         from recovery.console.paper import Paper
 
-        return Paper(sys.stdout)
+        return Paper(self.stream)
 
     def say(self, sentence: str) -> None:
         """Tell the person something that is not the answer."""
-        sys.stderr.write(f"{words.safe(sentence)}\n")
-        sys.stderr.flush()
+        with suppress(OSError):  # nobody hears it; the exit code still says how it ended
+            sys.stderr.write(f"{words.safe(sentence)}\n")
+            sys.stderr.flush()
 
     def failed(self, kind: str, sentence: str, code: int, fields: Mapping[str, Any]) -> None:
         """The command could not answer."""
@@ -56,5 +64,16 @@ class Output:
 
     def _document(self, body: Mapping[str, Any]) -> None:
         text = json.dumps({"schema_version": SCHEMA_VERSION, **body}, ensure_ascii=False, indent=2, default=str)
-        sys.stdout.write(f"{text}\n")
-        sys.stdout.flush()
+        with _writing():
+            self.stream.write(f"{text}\n")
+            self.stream.flush()
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Unwritten(error.strerror or str(error)) from error

@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from recovery.cli.ending import named
 from recovery.core.errors import AppNotFound, RecoveryError
 
 if TYPE_CHECKING:
@@ -102,7 +103,9 @@ def _module(name: str, module_name: str) -> Any:
         raise _broken(name, error) from error
     except RecoveryError:
         raise  # a definition that cannot be true says so itself
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # it may exit, or raise what is no Exception
         raise _broken(name, error) from error
 
 
@@ -121,9 +124,9 @@ def _engine(name: str, found: Any) -> AnyEngine:
     if not _is_engine(found) and callable(found) and not isinstance(found, type):
         try:
             found = found()
-        except RecoveryError:
+        except (RecoveryError, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:
             raise _broken(name, error) from error
     if not _is_engine(found):
         kind = type(found).__name__
@@ -150,7 +153,7 @@ def _broken(name: str, error: BaseException) -> AppNotFound:
     if isinstance(error, SyntaxError) and error.filename:
         place = f", {Path(error.filename).name} line {error.lineno}"
         return _missing(f"The app {name!r} does not import ({kind}: {error.msg}{place})", "Correct it first.")
-    return _missing(f"The app {name!r} does not import ({kind}: {error}{place})", "Correct it first; --debug shows its traceback.")
+    return _missing(f"The app {name!r} does not import ({named(error)}{place})", "Correct it first; --debug shows its traceback.")
 
 
 def _missing(problem: str, advice: str) -> AppNotFound:

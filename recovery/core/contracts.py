@@ -35,6 +35,7 @@ from recovery.core.terms import (
     Lookup,
     Replay,
     WindowStart,
+    contract_digest,
     microseconds,
 )
 from recovery.core.truth import check, refused
@@ -42,7 +43,7 @@ from recovery.core.truth import check, refused
 __all__ = [
     "CLOCK_ERROR_DEFAULT", "FOR_EVER", "NAMES", "SETTLE_WINDOW_DEFAULT", "UNPUBLISHED", "AfterWindow", "Batch", "CoTransactional", "Contract",
     "Deletion", "Enforced", "FirstSent", "Keyed", "Kind", "Lookup", "Named", "Opaque", "Prepared", "Probeable", "Read", "Remembers",
-    "Replay", "Swallow", "Unpublished", "WindowStart", "check", "microseconds",
+    "Replay", "Swallow", "Unpublished", "WindowStart", "check", "contract_digest", "microseconds",
 ]  # fmt: skip
 
 

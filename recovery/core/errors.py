@@ -3,7 +3,8 @@
     RecoveryError
       UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, NotObservable,
                         ConcurrentStep, WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError
-      JournalError      IllegalHistory, AppendConflict, SchemaMismatch, JournalCorrupt, StoreUnavailable
+      JournalError      IllegalHistory, AppendConflict, SchemaMismatch, JournalCorrupt, StoreDamaged,
+                        StoreUnavailable
       OwnershipError    LeaseUnavailable, FencedOut
       EffectError       EffectRejected, EffectInDoubt, EffectInterrupted, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved
       RunFailed, RunHeld, RunUnsettled, DecisionFailed, StepInterrupted
@@ -146,7 +147,7 @@ class IllegalHistory(JournalError):
     exit_code = ExitCode.CORRUPT
     template = (
         "Run {run_id!r}, entry {seq}: {problem}. The digests are intact, so a program wrote this; nothing was sent. "
-        "Keep the database as it is and look at the entry with `recover show {run_id}`."
+        "Keep the database as it is, restore it from a backup, and report the entry."
     )
 
 
@@ -163,7 +164,15 @@ class JournalCorrupt(JournalError):
     exit_code = ExitCode.CORRUPT
     template = (
         "Run {run_id!r} is corrupt at entry {seq}: {field} does not match its digest chain. Nothing was sent and nothing was "
-        "repaired, because a durable intent may have been sent. Restore the database from a backup, or export the run for a person."
+        "repaired, because a durable intent may have been sent. Keep the database as it is, and restore it from a backup."
+    )
+
+
+class StoreDamaged(JournalError):
+    exit_code = ExitCode.CORRUPT
+    template = (
+        "The database {url} is damaged ({problem}). Nothing more is sent and nothing was repaired, because a durable intent may have been "
+        "sent. Keep it as it is, and restore it from a backup."
     )
 
 

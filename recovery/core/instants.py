@@ -7,6 +7,9 @@ from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
+LATEST_US: Final = 253_402_300_799_999_999
+"""The last microsecond of the year 9999: later instants have no name."""
+
 
 def moment(us: int) -> datetime:
     """The aware datetime of an instant, exact to the microsecond."""

@@ -96,6 +96,7 @@ class Machine:
     deadline_us: until when this call may wait for named times; None: as long as it takes.
     contracts: those of the history's intents, by digest.
     restored: the database was declared restored after the run was opened.
+    same_bytes: the code is of the version that opened the run; another one may make other bytes of the same arguments (A5).
     unrecorded: why a step ended and left no entry. The workflow may end with that, but no later step may follow: its record would stand
     where a replay expects this one.
     requests: what the workflow asked for, by step.
@@ -108,6 +109,7 @@ class Machine:
     contracts: dict[str, Contract] = field(default_factory=dict)
     restored: bool = False
     held: bool = False
+    same_bytes: bool = True
     judgements: list[tuple[EffectStep, Judgement]] = field(default_factory=list)
     stopped: Unwind | None = None
     unrecorded: RecoveryError | None = None
@@ -274,6 +276,7 @@ class Machine:
             held=self.held,
             scope_changed=effect.intent.scope != request.scope,
             replay_fingerprint=request.fingerprint,
+            same_bytes=self.same_bytes,
         )
 
     async def _attempt(

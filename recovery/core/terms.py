@@ -184,4 +184,9 @@ class Contract:
 
     @property
     def digest(self) -> str:
-        return digest_bytes(json.dumps(self.to_json(), sort_keys=True, separators=(",", ":")).encode())
+        return contract_digest(self.to_json())
+
+
+def contract_digest(body: Any) -> str:
+    """The digest of a contract's stored form. Of the text as it stands, so that it holds for fields that this version does not know."""
+    return digest_bytes(json.dumps(body, sort_keys=True, separators=(",", ":")).encode())

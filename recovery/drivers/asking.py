@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from recovery.core.entries import Answered, AnswerKind
 from recovery.core.errors import DefinitionError
 from recovery.core.instants import moment
 from recovery.core.operations import Ask, Close, Decided, Send, Sleep
-from recovery.definitions.answer import clipped
+from recovery.definitions.answer import NotSent, ReplyWas, clipped
 from recovery.definitions.call import Call
 from recovery.definitions.replies import error_name
 from recovery.ports import Clock, Journal
@@ -45,12 +45,11 @@ class Surroundings:
     progress: Progress | None = None
     nap_seconds_max: float = 1.0
 
-    def question(self, operation: Send | Ask | Close, run_id: str) -> Question:
-        """The call that this operation asks for."""
+    def question(self, operation: Send | Ask | Close, run_id: str, now_us: int) -> Question:
+        """The call that this operation asks for. `now_us`: the wall clock, just read."""
         bound, intent = operation.subject, operation.intent
         effect = bound.effect
         attempt = None if isinstance(operation, Ask) else operation.attempt
-        now_us = self.clock.wall_us()
         send_until_us = attempt.send_until_us if attempt else now_us + intent.timeout_us
         ends_us = self.clock.boot_us() + max(0, send_until_us - now_us)
         call = Call(
@@ -74,24 +73,34 @@ class Surroundings:
         return Question(
             bracket=bracket,
             call=call,
-            ask=lambda: body(call),
+            ask=(lambda: _in_time(call, body)) if attempt else (lambda: body(call)),
             is_async=effect.is_async,
             answer=answer,
             raised=raised,
             too_late=attempt is not None and now_us >= send_until_us,
         )
 
-    def left(self, sleep: Sleep) -> float:
+    def left(self, sleep: Sleep, now_us: int) -> float:
         """Seconds until the named time, at least 0. Tells the watcher."""
-        seconds = max(0.0, (sleep.until_us - self.clock.wall_us()) / 1_000_000)
+        seconds = max(0.0, (sleep.until_us - now_us) / 1_000_000)
         if seconds and self.progress is not None:
             self.progress(sleep, seconds)
         return seconds
 
 
+_TOO_LATE: Final = "its deadline had passed before its first byte"
+
+
 def called_too_late() -> Answered:
     """The attempt's deadline passed between its commit and its first byte: proof that this attempt never left."""
-    return Answered(kind=AnswerKind.NOT_SENT, detail="its deadline had passed before its first byte")
+    return Answered(kind=AnswerKind.NOT_SENT, detail=_TOO_LATE)
+
+
+def _in_time(call: Call, body: Callable[[Call], Any]) -> Any:
+    """Asked once more where the body starts: a thread may have been waited for until the deadline had passed."""
+    if call.remaining_seconds() <= 0:
+        raise ReplyWas(NotSent(detail=_TOO_LATE))
+    return body(call)
 
 
 def failed_decision(error: Exception) -> Decided:

@@ -7,6 +7,7 @@ cancelling cannot undo a commit; a step has its identity before anything is awai
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -24,7 +25,10 @@ class AsyncDriver(Driver):
     """Carries out operations by awaiting."""
 
     async def _use(self, call: Callable[[Any], T]) -> T:
-        return await _to_its_end(asyncio.to_thread(call, self.surroundings.journal))
+        # A future and not a task: a loop that ends cancels all its tasks, and would let go of a commit that is still on its way.
+        context = contextvars.copy_context()
+        work = asyncio.get_running_loop().run_in_executor(None, lambda: context.run(call, self.surroundings.journal))
+        return await _to_its_end(work)
 
     async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None) -> Any:
         """Awaited where it can be, else called in a thread of its own, where it may block and cannot be interrupted."""
@@ -76,16 +80,15 @@ class AsyncSession:
         return result
 
 
-async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
+async def _to_its_end(work: asyncio.Future[T]) -> T:
     """Await to the end even when cancelled, then let the cancellation go on: what a commit did must be known to its writer."""
-    task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
-    while not task.done():
+    while not work.done():
         try:
-            await asyncio.wait([task])
+            await asyncio.wait([work])
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is None:
-        return task.result()
-    task.exception()  # seen; the cancellation matters more
+        return work.result()
+    work.exception()  # seen; the cancellation matters more
     raise cancelled

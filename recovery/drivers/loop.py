@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from recovery.core.entries import Answered
-from recovery.core.errors import InvariantViolated
+from recovery.core.errors import InvariantViolated, UsageError
 from recovery.core.operations import Append, Ask, Boot, Close, Decide, Decided, Execute, Now, Op, Raised, Returned, Send, Sleep, Use
 from recovery.crashpoints import around
 from recovery.definitions.deciding import Deciding
@@ -70,7 +70,7 @@ class Driver(ABC):
                 raise AssertionError(operation)
 
     async def _ask(self, operation: Send | Ask | Close) -> Answered:
-        asked = self.surroundings.question(operation, self._run_id)
+        asked = self.surroundings.question(operation, self._run_id, await self._now())
         if asked.too_late:
             return called_too_late()
         with around(asked.bracket):
@@ -87,13 +87,15 @@ class Driver(ABC):
         with around("decide"):
             try:
                 value = await self._call(deciding.make, deciding.is_async, None)
+            except (UsageError, InvariantViolated):
+                raise  # the code was wrong: nothing was decided, and better code still can
             except Exception as error:  # noqa: BLE001  # recorded, and raised again on replay
                 return failed_decision(error)
         return Decided(deciding.encode(value))
 
     async def _sleep(self, operation: Sleep) -> None:
         """In naps, so that a clock that steps or a machine that was suspended is noticed. A virtual clock skips instead."""
-        while seconds := self.surroundings.left(operation):
+        while seconds := self.surroundings.left(operation, await self._now()):
             if not self.surroundings.clock.skip(seconds):
                 await self._pause(min(seconds, self.surroundings.nap_seconds_max))
 

@@ -6,49 +6,66 @@ Invariant: a run is renewed from `hold` to `drop` and never after.
 
 from __future__ import annotations
 
+import os
 import threading
 from datetime import timedelta
 
-from recovery.core.errors import RecoveryError
 from recovery.logs import logger
 from recovery.ports import Journal, RunRow
 
 
 class Leases:
-    """Renews every held run each `every`. The thread starts with the first run and ends when `close` is called."""
+    """Renews every held run each `every`. The thread starts with the first run and ends with the last one after `close`."""
 
     def __init__(self, journal: Journal, every: timedelta) -> None:
         self._journal = journal
         self._every_seconds = every.total_seconds()
-        self._held: dict[str, RunRow] = {}
         self._lock = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._held: dict[str, RunRow] = {}
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+        self._closing = False
 
     def hold(self, run: RunRow) -> None:
         """Keep this run's lease alive from now on."""
         with self._lock:
+            if self._pid != os.getpid():
+                self._begin()  # a fork copies what its parent holds, and leaves the thread behind
             self._held[run.run_id] = run
+            self._closing = False
             if self._thread is None:
-                self._ended.clear()
-                self._thread = threading.Thread(target=self._renew_until_closed, name="recovery-leases", daemon=True)
+                self._ended = threading.Event()  # its own: one that is shared could be cleared before the last thread has seen it
+                self._thread = threading.Thread(target=self._renew_until, args=(self._ended,), name="recovery-leases", daemon=True)
                 self._thread.start()
 
-    def drop(self, run_id: str) -> None:
-        """Renew this run no more."""
+    def drop(self, run: RunRow) -> None:
+        """Renew this claim no more. A later claim of the same run, by another thread of this process, stays."""
         with self._lock:
-            self._held.pop(run_id, None)
+            held = self._held.get(run.run_id)
+            if held is not None and held.owner == run.owner:
+                del self._held[run.run_id]
+            if self._closing and not self._held:
+                self._end()
 
     def close(self) -> None:
-        """End the thread. A later `hold` starts another."""
+        """End the thread, or let it end with the last held run: whoever is still at work stays its owner. A later `hold` starts another."""
         with self._lock:
-            thread, self._thread = self._thread, None
-            self._ended.set()
+            self._closing = bool(self._held)
+            thread = None if self._closing else self._end()
         if thread is not None:
             thread.join()
 
-    def _renew_until_closed(self) -> None:
-        while not self._ended.wait(self._every_seconds):
+    def _end(self) -> threading.Thread | None:
+        thread, self._thread = self._thread, None
+        self._ended.set()
+        return thread
+
+    def _renew_until(self, ended: threading.Event) -> None:
+        while not ended.wait(self._every_seconds):
             with self._lock:
                 held = list(self._held.values())
             for run in held:
@@ -58,9 +75,9 @@ class Leases:
         assert run.owner is not None
         try:
             kept = self._journal.renew(run.run_id, run.owner.token, run.epoch)
-        except RecoveryError as error:
+        except Exception as error:  # noqa: BLE001  # the other runs' leases hang on this thread
             logger(__name__).warning("lease not renewed", run_id=run.run_id, problem=type(error).__name__)
             return
         if not kept:
-            self.drop(run.run_id)
+            self.drop(run)
             logger(__name__).warning("run was claimed by another worker", run_id=run.run_id, epoch=str(run.epoch))

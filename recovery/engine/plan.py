@@ -197,6 +197,7 @@ def _replayed(engine: Wiring, loaded: Loaded, workflow: Workflow[..., Any]) -> _
         deadline_us=now_us,
         contracts=dict(loaded.contracts),
         restored=loaded.restored,
+        same_bytes=loaded.opened.version == workflow.version,
     )
     dry = _Dry(machine)
     session = Session(machine, engine.journal.namespace())

@@ -60,14 +60,14 @@ class Wiring:
 
     def add(self, workflow: Workflow[..., Any]) -> None:
         """Know one more workflow. Raises DefinitionError on another one of the same name, or of the other colour."""
-        self._registry.add_workflow(workflow)
-        if workflow.is_async is not self.is_async:
+        if isinstance(workflow, Workflow) and workflow.is_async is not self.is_async:
             raise DefinitionError(
                 what="workflow",
                 name=workflow.name,
                 problem="it is an `async def`, and Engine runs `def`" if workflow.is_async else "it is a `def`, and AsyncEngine runs `async def`",
                 advice="Use AsyncEngine for `async def` workflows and Engine for `def` workflows.",
             )  # fmt: skip
+        self._registry.add_workflow(workflow)
 
     @property
     def workflows(self) -> Mapping[str, Workflow[..., Any]]:

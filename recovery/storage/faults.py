@@ -13,12 +13,11 @@ from typing import Final
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from recovery.core.errors import InvariantViolated, SchemaMismatch, StoreUnavailable, StoreUrlError
+from recovery.core.errors import InvariantViolated, SchemaMismatch, StoreDamaged, StoreUnavailable, StoreUrlError
 
 # Primary result codes (https://www.sqlite.org/rescode.html): the file itself is wrong, and waiting does not help.
 _SQLITE_UNUSABLE: Final = {
     sqlite3.SQLITE_CANTOPEN: "its file cannot be opened",
-    sqlite3.SQLITE_CORRUPT: "its file is damaged",
     sqlite3.SQLITE_NOTADB: "its file is not an SQLite database",
     sqlite3.SQLITE_PERM: "access to its file is denied",
     sqlite3.SQLITE_AUTH: "access to its file is denied",
@@ -77,6 +76,8 @@ def translated(error: Exception, url: str) -> Exception:
     if isinstance(error, IntegrityError):
         return _not_understood(cause, url)
     if isinstance(cause, sqlite3.Error):
+        if (damage := _damage(cause)) is not None:
+            return StoreDamaged(url=url, problem=damage)
         problem = _SQLITE_UNUSABLE.get(_sqlite_code(cause))
         if problem is not None:
             return StoreUrlError(
@@ -105,6 +106,13 @@ def _not_understood(cause: BaseException | None, url: str) -> InvariantViolated:
 
 def _sqlite_code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte of an extended code is its primary one
+
+
+def _damage(error: sqlite3.Error) -> str | None:
+    """What is broken inside the file. The driver's own words would quote what is stored."""
+    if _sqlite_code(error) == sqlite3.SQLITE_CORRUPT:
+        return "its file is not well formed"
+    return "a text in it is not UTF-8" if "Could not decode to UTF-8" in str(error) else None
 
 
 def _sqlstate(cause: BaseException | None) -> str:

@@ -94,7 +94,7 @@ class MemoryJournal:
                 owner=owner,
                 lease_counter=0,
                 lease_term_us=lease_term_us,
-                updated_at_us=at_us,
+                updated_at_us=max(now.updated_at_us, at_us),
             )
             return there.row
 

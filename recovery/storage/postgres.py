@@ -18,6 +18,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from recovery.core.errors import SchemaMismatch, StoreUnavailable, StoreUrlError
 from recovery.ports import Append, Appended, AppendResult, NewRun
+from recovery.storage import forks
 from recovery.storage import statements as say
 from recovery.storage.faults import MIGRATE
 from recovery.storage.schema import VERSION, evidence
@@ -131,6 +132,7 @@ class PostgresDatabase:
         self._autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._repeatable = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._ready = False
+        forks.watch(self)
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -169,6 +171,9 @@ class PostgresDatabase:
     def close(self) -> None:
         self._engine.dispose()
         self._ready = False
+
+    def forked(self) -> None:
+        forks.leave(self._engine)
 
     def ready(self, *, writing: bool) -> bool:  # noqa: ARG002 -- a server's database is there or not, whatever is asked of it
         if self._ready:

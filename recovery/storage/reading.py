@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from recovery import codec
 from recovery.core.chain import Row, broken_at
-from recovery.core.contracts import Contract
-from recovery.core.entries import ENTRY_FORMAT, Entry, Observation, Opened, decode, latest_us
+from recovery.core.contracts import Contract, contract_digest
+from recovery.core.entries import ENTRY_FORMAT, Entry, Observation, Opened, OutcomeKind, Status, decode, latest_us
 from recovery.core.errors import IncompatibleVersion, JournalCorrupt, RunNotFound
 from recovery.core.history import History, fold
 from recovery.ports import Evidence, Journal, RunRow
@@ -55,35 +55,69 @@ def read(journal: Journal, run_id: str) -> Loaded:
     run, rows, contracts = found
     if broken := broken_at(journal.namespace(), run_id, rows, run.head, run.head_digest):
         raise JournalCorrupt(run_id=run_id, seq=broken[0], field=broken[1])
-    entries = [_decoded(run_id, row) for row in rows]
+    entries = [_decoded(run_id, f"entry {row.seq}", row.kind, row.body) for row in rows]
     late = journal.evidence(run_id)
-    observations = [entry for item in late if isinstance(entry := decode(item.kind, codec.loads(item.body)), Observation)]
+    told = [_decoded(run_id, "late evidence", item.kind, item.body) for item in late]
+    history = fold(run_id, entries, [entry for entry in told if isinstance(entry, Observation)])
+    if misfit := _misfit(run, rows, history):
+        raise JournalCorrupt(run_id=run_id, seq=run.head, field=f"the run's {misfit}")
     return Loaded(
         run=run,
         rows=rows,
         entries=entries,
         late=late,
-        history=fold(run_id, entries, observations),
-        contracts={digest: _contract(run_id, text) for digest, text in contracts.items()},
+        history=history,
+        contracts=_contracts(run_id, history, contracts),
         incarnation=journal.incarnation(),
     )
 
 
-def _contract(run_id: str, text: str) -> Contract:
+def _misfit(run: RunRow, rows: list[Row], history: History) -> str | None:
+    """What the run's own row says differently from its journal. It has no digest, and is what decides whether and by whom a run goes on."""
+    opened, ended = history.opened, history.ended
+    if opened is None or (run.workflow, run.input_digest) != (opened.workflow, opened.input_digest):
+        return "workflow or input"
+    if run.epoch < rows[-1].epoch:
+        return "epoch"
+    completed = ended is not None and ended.outcome is OutcomeKind.APPLIED
+    if run.status.settled != (ended is not None) or (run.status is Status.COMPLETED) != completed:
+        return "status"
+    return None
+
+
+def _contracts(run_id: str, history: History, texts: dict[str, str]) -> dict[str, Contract]:
+    """The contracts that the run's intents were written under. Without the pinned one, a later one would be believed alone."""
+    found: dict[str, Contract] = {}
+    for effect in history.effects:
+        digest = effect.intent.contract
+        if digest not in texts:
+            raise JournalCorrupt(run_id=run_id, seq=effect.seq, field="contract")
+        if digest not in found:
+            found[digest] = _contract(run_id, effect.seq, digest, texts[digest])
+    return found
+
+
+def _contract(run_id: str, seq: int, digest: str, text: str) -> Contract:
     """A stored contract, whole or not at all: what a newer version promises less, an older one must not believe more."""
     try:
-        return Contract.from_json(codec.loads(text))
+        body = codec.loads(text)
+        if contract_digest(body) != digest:
+            raise ValueError
+    except (ValueError, TypeError) as error:
+        raise JournalCorrupt(run_id=run_id, seq=seq, field="contract") from error
+    try:
+        return Contract.from_json(body)
     except ValueError as error:
         raise IncompatibleVersion(run_id=run_id, what="a contract", found=str(error), known=ENTRY_FORMAT) from error
 
 
-def _decoded(run_id: str, row: Row) -> Entry:
-    """The row's entry. The chain is intact, so what cannot be read was written by a newer version."""
-    body = codec.loads(row.body)
+def _decoded(run_id: str, what: str, kind: str, text: str) -> Entry:
+    """An entry. Its digest was right, so what cannot be read was written by a newer version."""
+    body = codec.loads(text)
     newest = body.get("format", ENTRY_FORMAT)
     if newest > ENTRY_FORMAT:
-        raise IncompatibleVersion(run_id=run_id, what=f"entry {row.seq}", found=f"format {newest}", known=ENTRY_FORMAT)
+        raise IncompatibleVersion(run_id=run_id, what=what, found=f"format {newest}", known=ENTRY_FORMAT)
     try:
-        return decode(row.kind, body)
+        return decode(kind, body)
     except ValueError as error:
-        raise IncompatibleVersion(run_id=run_id, what=f"entry {row.seq}", found=str(error), known=ENTRY_FORMAT) from error
+        raise IncompatibleVersion(run_id=run_id, what=what, found=str(error), known=ENTRY_FORMAT) from error

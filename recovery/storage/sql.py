@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from recovery.core.chain import Row
 from recovery.core.entries import Status
+from recovery.core.errors import StoreDamaged
 from recovery.core.ids import Epoch
 from recovery.ports import Append, AppendResult, Evidence, NewRun, Owner, RunRow
 from recovery.storage import statements as say
@@ -92,7 +93,7 @@ class SqlJournal:
                 if run is None:
                     return None
                 number = {"run": run["number"]}
-                rows = [say.to_row(row) for row in connection.execute(say.ROWS, number)]
+                rows = [say.to_row(row, run_id) for row in connection.execute(say.ROWS, number)]
                 contracts = {row.digest: row.body for row in connection.execute(say.CONTRACTS, number)}
                 return say.to_run(run), rows, contracts
 
@@ -122,7 +123,10 @@ class SqlJournal:
     def evidence(self, run_id: str) -> list[Evidence]:
         def listed() -> list[Evidence]:
             with self._database.reading() as connection:
-                return [say.to_evidence(row) for row in connection.execute(say.EVIDENCE, {"run_id": run_id})]
+                rows = connection.execute(say.EVIDENCE, {"run_id": run_id}).all()
+            if not all(map(say.is_whole, rows)):
+                raise StoreDamaged(url=self.url, problem=f"late evidence about run {run_id!r} is not what was stored")
+            return [say.to_evidence(row) for row in rows]
 
         return self._read(listed, [])
 
@@ -136,8 +140,10 @@ class SqlJournal:
         # What is written will be derived from it, so asking for it is the first step of writing: it may create the database.
         def asked() -> tuple[str, int]:
             with self._database.reading() as connection:
-                row = connection.execute(say.META).one()
-                return row.namespace, row.incarnation
+                row = connection.execute(say.META).first()
+            if row is None:
+                raise StoreDamaged(url=self.url, problem="its name is gone from its table meta")
+            return row.namespace, row.incarnation
 
         return self._write(asked)
 

@@ -20,6 +20,7 @@ from sqlalchemy.dialects.sqlite import insert
 
 from recovery.core.errors import InvariantViolated, SchemaMismatch, StoreUrlError
 from recovery.ports import Append, Appended, AppendResult, NewRun
+from recovery.storage import forks
 from recovery.storage import statements as say
 from recovery.storage.faults import MIGRATE
 from recovery.storage.schema import VERSION, contract, evidence, key, run_contract
@@ -61,6 +62,7 @@ class SqliteDatabase:
         self._ready = False
         self._writer = self._engine("BEGIN IMMEDIATE", self._writer_connected, pool_size=1, max_overflow=0)
         self._reader = self._engine("BEGIN", self._connected, pool_size=4, max_overflow=16)
+        forks.watch(self)
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -105,6 +107,11 @@ class SqliteDatabase:
             self._reader.dispose()
             self._writer.dispose()
             self._ready = False
+
+    def forked(self) -> None:
+        self._lock = threading.RLock()
+        forks.leave(self._reader)
+        forks.leave(self._writer)
 
     # -- schema --------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,9 @@ from sqlalchemy import bindparam
 
 from recovery.core.chain import Row
 from recovery.core.entries import Status
+from recovery.core.errors import JournalCorrupt
 from recovery.core.ids import Epoch, digest_bytes
+from recovery.core.instants import LATEST_US
 from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, KeyClaim, KeyTaken, NewRun, Owner, RunRow
 from recovery.storage.rules import first_taken
 from recovery.storage.schema import OPEN_PREDICATE, contract, evidence, journal, key, meta, run, run_contract
@@ -38,6 +40,7 @@ KEY_OWNER: Final = sa.select(key.c.run_id, key.c.step, key.c.fingerprint).where(
 EVIDENCE: Final = sa.select(evidence).where(evidence.c.run_id == bindparam("run_id")).order_by(evidence.c.number)
 
 _OWNER: Final = ("owner_token", "owner_host", "owner_boot_id", "owner_pid_namespace", "owner_pid", "owner_process_start")
+_STATUSES: Final = frozenset(status.value for status in Status)
 _MOVED: Final = ("head", "head_digest", "status", "reason", "updated_at_us", "next_look_us")
 
 _held: Final = (
@@ -60,7 +63,10 @@ CLAIM: Final = (
         epoch_incarnation=_INCARNATION,
         epoch_n=sa.case((run.c.epoch_incarnation == _INCARNATION, run.c.epoch_n + 1), else_=1),
         lease_counter=0,
-        **{name: bindparam(f"new_{name}") for name in (*_OWNER, "lease_term_us", "updated_at_us")},
+        updated_at_us=sa.case(
+            (run.c.updated_at_us > bindparam("new_updated_at_us"), run.c.updated_at_us), else_=bindparam("new_updated_at_us")
+        ),
+        **{name: bindparam(f"new_{name}") for name in (*_OWNER, "lease_term_us")},
     )
     .returning(run)
 )
@@ -191,6 +197,9 @@ def evidence_columns(item: Evidence) -> dict[str, Any]:
 
 
 def to_run(row: sa.RowMapping) -> RunRow:
+    """Raises JournalCorrupt for what nobody here wrote: SQLite stores any type in any column, and an instant may have no name."""
+    if (spoilt := _spoilt(row)) is not None:
+        raise JournalCorrupt(run_id=row["run_id"], seq=row["head"], field=f"the run's {spoilt}")
     owner = None
     if row["owner_token"] is not None:
         owner = Owner(
@@ -219,13 +228,39 @@ def to_run(row: sa.RowMapping) -> RunRow:
     )
 
 
-def to_row(row: sa.Row[Any]) -> Row:
+def _spoilt(row: sa.RowMapping) -> str | None:
+    for column in run.c:
+        if column is run.c.number:
+            continue  # ours, and of no meaning outside
+        value = row[column.name]
+        if value is None and column.nullable:
+            continue
+        if type(value) is not column.type.python_type:
+            return column.name
+        if column.name.endswith("_at_us") or column.name == "next_look_us":
+            if not 0 <= value <= LATEST_US:
+                return column.name
+        elif column is run.c.status and value not in _STATUSES:
+            return column.name
+    return None
+
+
+def to_row(row: sa.Row[Any], run_id: str) -> Row:
+    """Raises JournalCorrupt for what no digest could be made of."""
+    if not type(row.kind) is type(row.step) is type(row.body) is type(row.token) is type(row.digest) is str:
+        raise JournalCorrupt(run_id=run_id, seq=row.seq, field="a text")
     return Row(row.seq, row.kind, row.step, row.body, Epoch(row.epoch_incarnation, row.epoch_n), row.token, row.digest)
 
 
 def to_evidence(row: sa.Row[Any]) -> Evidence:
     epoch = Epoch(row.epoch_incarnation, row.epoch_n)
     return Evidence(run_id=row.run_id, step=row.step, epoch=epoch, at_us=row.at_us, kind=row.kind, body=row.body)
+
+
+def is_whole(row: sa.Row[Any]) -> bool:
+    """Whether an item of late evidence is the one that was stored."""
+    texts = type(row.step) is type(row.kind) is type(row.body) is str
+    return texts and evidence_columns(to_evidence(row))["digest"] == row.digest
 
 
 # -- looking ----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from recovery.core.errors import SchemaMismatch
+from recovery.core.errors import SchemaMismatch, StoreDamaged
 from recovery.storage.schema import FORMAT, VERSION, VERSION_TABLE, meta, version
 
 
@@ -20,7 +20,9 @@ def schema_version(connection: sa.Connection, shown_url: str) -> str | None:
         return None
     if found > VERSION:
         raise _newer(shown_url, f"schema version {found}", VERSION)
-    stored = connection.execute(sa.select(meta.c.format)).scalar_one()
+    stored = connection.execute(sa.select(meta.c.format)).scalar()
+    if type(stored) is not int:
+        raise StoreDamaged(url=shown_url, problem="its format is gone from its table meta")
     if stored > FORMAT:
         raise _newer(shown_url, f"format {stored}", str(FORMAT))
     return str(found)

@@ -40,7 +40,7 @@ class _Placed(Wiring):
     def world(self, *, wait_for_owner: timedelta | None = None, budget: Budget | None = None) -> World:
         """No thread renews leases: a world has one running process at a time, and one that stands still renews nothing."""
         made = super().world(wait_for_owner=wait_for_owner, budget=budget)
-        return replace(made, hold=lambda _row: None, drop=lambda _run_id: None)
+        return replace(made, hold=lambda _row: None, drop=lambda _row: None)
 
     def identify(self, token: str) -> Owner:
         return self.process.owner(token)

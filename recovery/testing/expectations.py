@@ -46,6 +46,8 @@ def came_differently(wanted: Came, ended: Ended) -> Iterator[str]:
         yield from _differs("outcome", wanted.outcome, ended.value)
     if wanted.error is not None:
         yield from _differs("error", wanted.error, ended.error)
+    if wanted.says is not None and wanted.says not in ended.message:
+        yield f"it says {ended.message!r}, expected {wanted.says!r} in it"
     if wanted.verdicts is not None:
         yield from _differs("verdicts", wanted.verdicts, list(ended.rows))
 

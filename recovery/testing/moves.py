@@ -46,6 +46,7 @@ class Came(Strict):
     )
     outcome: Any = Field(None, description="the value")
     error: str | None = Field(None, description="the class of the error that `result` raises")
+    says: str | None = Field(None, description="what the error's message contains")
     verdicts: list[str] | None = Field(None, description="the rows of a recovery, in order")
 
     @field_validator("verdicts")

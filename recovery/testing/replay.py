@@ -56,20 +56,23 @@ def replay_paths(
         if on_result is not None:
             on_result(result)
 
-    found = files(paths)
+    loaded = [_loaded(path, stores[0] if stores else "") for path in files(paths)]
+    for refused in loaded:
+        if isinstance(refused, ScenarioResult):
+            keep(refused)
     for store in stores:
         with shelf(store) as journals:
-            for path in found:
-                for result in _of_file(path, store, journals, colours):
+            for item in loaded:
+                for result in () if isinstance(item, ScenarioResult) else _plays(item, _kind(store), journals, colours):
                     keep(result)
     return results
 
 
 def files(paths: Sequence[Path]) -> list[Path]:
-    """The scenario files that `paths` name, directories searched. A path that does not exist is kept, so that it is reported."""
+    """The scenario files that `paths` name, directories searched. A path without any is kept, so that it is reported."""
     found: list[Path] = []
     for path in paths:
-        found += sorted([*path.rglob("*.yaml"), *path.rglob("*.yml")]) if path.is_dir() else [path]
+        found += sorted([*path.rglob("*.yaml"), *path.rglob("*.yml")]) or [path]
     return found
 
 
@@ -93,16 +96,28 @@ def has_colour(scenario: Scenario, colour: str) -> bool:
     return (scenario.workflow.async_ if colour == "async" else scenario.workflow.sync) is not None
 
 
-def _of_file(path: Path, store: str, journals: Shelf, colours: Sequence[str]) -> Iterator[ScenarioResult]:
-    kind = "postgres" if store.startswith("postgres") else store  # a URL may hold a password
+def _loaded(path: Path, store: str) -> tuple[Path, list[Scenario]] | ScenarioResult:
+    """The scenarios of a file, or the result that says what is wrong with it: told once, whatever the stores."""
     try:
-        scenarios = load(path)
-    except (ScenarioError, OSError) as error:
-        problems = error.problems if isinstance(error, ScenarioError) else (f"{path}: {error.strerror or error}",)
-        yield ScenarioResult(path, path.name, kind, "", False, problems, "", 0.0)
-        return
+        return path, load(path)
+    except ScenarioError as error:
+        problems = error.problems
+    except IsADirectoryError:
+        problems = (f"{path}: it holds no scenario files",)
+    except OSError as error:
+        problems = (f"{path}: {error.strerror or error}",)
+    return ScenarioResult(path, path.name, _kind(store), "", False, problems, "", 0.0)
+
+
+def _kind(store: str) -> str:
+    """The store's name for people: a URL may hold a password."""
+    return "postgres" if store.startswith("postgres") else store
+
+
+def _plays(item: tuple[Path, list[Scenario]], store: str, journals: Shelf, colours: Sequence[str]) -> Iterator[ScenarioResult]:
+    path, scenarios = item
     for scenario in scenarios:
         for colour in colours:
             if has_colour(scenario, colour):
                 with journals() as journal:
-                    yield play(scenario, journal, colour, path=path, store=kind)
+                    yield play(scenario, journal, colour, path=path, store=store)

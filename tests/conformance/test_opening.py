@@ -17,7 +17,7 @@ from filelock import FileLock
 from psycopg import sql
 
 from recovery import storage
-from recovery.core.errors import ExitCode, RecoveryError, SchemaMismatch, StoreUnavailable, StoreUrlError
+from recovery.core.errors import ExitCode, RecoveryError, SchemaMismatch, StoreDamaged, StoreUnavailable, StoreUrlError
 from recovery.core.ids import Epoch
 from recovery.ports import Appended, Evidence, Journal
 from recovery.storage.migrate import migrate
@@ -287,8 +287,9 @@ def test_a_damaged_file_is_said_to_be_damaged(tmp_path: Path) -> None:
     for offset in range(8192, len(content)):
         content[offset] = 0xFF
     (tmp_path / "a.db").write_bytes(content)
-    text = refusal(lambda: open_journal(f"sqlite:///{tmp_path}/a.db").load("run-1"), StoreUrlError)
-    assert "its file is damaged" in text
+    with pytest.raises(StoreDamaged, match="is damaged \\(its file is not well formed\\)") as damaged:
+        open_journal(f"sqlite:///{tmp_path}/a.db").load("run-1")
+    assert damaged.value.exit_code is ExitCode.CORRUPT
 
 
 @contextmanager

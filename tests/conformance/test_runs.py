@@ -186,6 +186,14 @@ def test_a_claim_does_not_change_the_status(journal: Journal, status: Status) ->
     assert claimed(journal, opened(journal, status=status)).status is status
 
 
+def test_a_claim_by_a_clock_that_is_behind_does_not_lower_the_highest_time(journal: Journal) -> None:
+    """The claimant lifts its clock to it: a key's window would else begin anew for whoever's clock was set back."""
+    seen = opened(journal)
+    row = journal.claim(seen, owner("bob"), lease_term_us=5_000_000, at_us=seen.updated_at_us - 1)
+    assert row is not None
+    assert row.updated_at_us == seen.updated_at_us
+
+
 def test_a_claim_is_durable_on_return(store_url: str) -> None:
     first, second = open_journal(store_url), open_journal(store_url)
     row = claimed(first, opened(first))

@@ -23,7 +23,7 @@ ORPHANED_AT = (
 )
 """Where the worker dies whose recoverer is killed as well."""
 
-THOROUGH = {("sqlite", "sync"), ("postgresql", "async")}
+EVERY_PASSAGE = {"worker": {("sqlite", "sync"), ("postgresql", "async")}, "recoverer": {("sqlite", "sync")}}
 """Where a process is killed at each passage of a point. Elsewhere at the first one, since time is short: a worker's in each shape, a
 recoverer's in the first of the above that has one."""
 
@@ -33,7 +33,7 @@ def test_a_worker_killed_there_is_recovered(stage: Stage, colour: str, point: st
     reached = 0
     for shape in SHAPES:
         occurrences = passages(stage, shape, colour, point)
-        for occurrence in occurrences if thorough(stage, colour) else occurrences[:1]:
+        for occurrence in occurrences if thorough("worker", stage, colour) else occurrences[:1]:
             reached += 1
             story = stage.new_run(shape, colour)
             killed(story.work("run", f"{point}:{occurrence}"))
@@ -49,7 +49,7 @@ def test_a_recoverer_killed_there_is_recovered(stage: Stage, colour: str, point:
     reached = 0
     for shape, orphaned_at in ORPHANED_AT:
         for occurrence in passages(stage, shape, colour, point, orphaned_at):
-            if reached and not thorough(stage, colour):
+            if reached and not thorough("recoverer", stage, colour):
                 break
             reached += 1
             story = stage.new_run(shape, colour)
@@ -62,8 +62,8 @@ def test_a_recoverer_killed_there_is_recovered(stage: Stage, colour: str, point:
         assert reached, f"no recoverer passes {point}"
 
 
-def thorough(stage: Stage, colour: str) -> bool:
-    return (stage.kind, colour) in THOROUGH
+def thorough(who: str, stage: Stage, colour: str) -> bool:
+    return (stage.kind, colour) in EVERY_PASSAGE[who]
 
 
 @pytest.mark.parametrize("point", ["evidence.before", "evidence.after"])

@@ -8,12 +8,14 @@ import functools
 import operator
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from recovery import Applied, AsyncEngine, AsyncRun, Call, Engine, Rejected, Run, contracts, effect, errors, workflow
-from recovery.core.entries import Status
+from recovery.core.entries import AnswerKind, Observation, Status
 from recovery.ports import Journal
 
 from .world import Killed, OutOfStock, Shop, keyed, kinds, once
@@ -309,6 +311,10 @@ def test_colours_are_told_apart_before_anything_happens(journal: Journal) -> Non
         Engine(journal, workflows=[asynchronous])
     with pytest.raises(errors.DefinitionError, match="Use AsyncEngine"):
         AsyncEngine(journal, workflows=[sync])
+    engine = Engine(journal)
+    with pytest.raises(errors.DefinitionError):
+        engine.add(asynchronous)
+    assert engine.workflows == {}
     with Engine(journal, workflows=[awaits]) as engine, pytest.raises(errors.DefinitionError, match="async def"):
         engine.run("r", awaits)
     assert shop.stock == 10
@@ -429,6 +435,111 @@ def test_a_timeout_that_meets_a_commit_is_an_interruption_and_no_bug_of_ours(jou
         async with AsyncEngine(journal, workflows=[order]) as engine:
             with pytest.raises(errors.StepInterrupted, match="reserve#1"):
                 await engine.run("r", order)
+            assert (await engine.recover("r")).result() == 1
+
+    asyncio.run(story())
+
+
+def test_a_loop_that_ends_waits_for_a_commit_before_the_run_is_given_up(journal: Journal) -> None:
+    """asyncio.run cancels every task that is left; the answer that is being committed must not be overtaken by the release."""
+    order_of_events: list[str] = []
+    left: list[asyncio.Task[int]] = []
+    appending, ending = threading.Event(), threading.Event()
+    append, release = journal.append, journal.release
+
+    def slow(batch: Any) -> Any:
+        if batch[0].rows[0].kind == "settled" and not appending.is_set():
+            appending.set()
+            assert ending.wait(30)
+        result = append(batch)
+        order_of_events.append(f"append {batch[0].rows[0].kind}")
+        return result
+
+    def last(*args: Any) -> bool:
+        order_of_events.append("release")
+        return release(*args)
+
+    journal.append, journal.release = slow, last  # type: ignore[method-assign]
+    pay = Shop().async_effect(contracts.Opaque())
+
+    @workflow
+    async def order(run: AsyncRun) -> int:
+        return await run.perform(pay(units=1), key="k")
+
+    async def story() -> None:
+        engine = AsyncEngine(journal, workflows=[order])
+        left.append(asyncio.create_task(engine.run("r", order)))
+        await asyncio.to_thread(appending.wait, 30)
+        asyncio.get_running_loop().call_later(0.05, ending.set)  # by then the tasks are cancelled
+
+    asyncio.run(story())
+    assert order_of_events[-2:] == ["append settled", "release"]
+    assert asyncio.run(AsyncEngine(journal, workflows=[order]).recover("r")).result() == 1
+
+
+def test_an_effect_that_waited_for_a_thread_until_its_deadline_is_not_sent(journal: Journal) -> None:
+    left: list[float] = []
+
+    @effect(keyed(), timeout=timedelta(milliseconds=100))
+    def pay(call: Call) -> int:
+        left.append(call.remaining_seconds())
+        return 1
+
+    @workflow
+    async def order(run: AsyncRun) -> int:
+        return await run.perform(pay())
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        append, busy = journal.append, [True]
+
+        def then_busy(batch: Any) -> Any:
+            result = append(batch)
+            if batch[0].keys and busy.pop():
+                occupied = threading.Event()
+                loop.call_soon_threadsafe(lambda: loop.run_in_executor(None, occupied.wait, 0.3))
+            return result
+
+        journal.append = then_busy  # type: ignore[method-assign]
+        async with AsyncEngine(journal, workflows=[order]) as engine:
+            assert await engine.run("r", order) == 1
+            answers = [entry.answer.kind for entry in await engine.history("r") if isinstance(entry, Observation)]
+            assert answers == [AnswerKind.NOT_SENT]
+
+    asyncio.run(story())
+    assert len(left) == 1
+    assert left[0] > 0
+
+
+def test_cancelling_a_claim_leaves_the_run_free(journal: Journal) -> None:
+    """Else a living process would own a run that nobody works on, and its lease would have to be waited for."""
+    leaves = [Killed()]
+    claiming, cancelled = threading.Event(), threading.Event()
+    claim = journal.claim
+
+    @workflow
+    async def order(run: AsyncRun) -> int:
+        if leaves:
+            raise leaves.pop()
+        return 1
+
+    def slow(*args: Any, **kwargs: Any) -> Any:
+        claiming.set()
+        assert cancelled.wait(30)
+        return claim(*args, **kwargs)
+
+    async def story() -> None:
+        async with AsyncEngine(journal, workflows=[order]) as engine:
+            with pytest.raises(Killed):
+                await engine.run("r", order)
+            journal.claim = slow  # type: ignore[method-assign]
+            task = asyncio.create_task(engine.recover("r"))
+            await asyncio.to_thread(claiming.wait, 30)
+            task.cancel()
+            cancelled.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
             assert (await engine.recover("r")).result() == 1
 
     asyncio.run(story())

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from recovery import Answer, Applied, Call, Engine, Environment, Rejected, Run, contracts, effect, errors, workflow
-from recovery.core.entries import Intent, Settled, Status, Verdict
+from recovery.clocks import SystemClock
+from recovery.core.entries import Attempt, Intent, Settled, Status, Verdict
+from recovery.core.ids import Epoch
 from recovery.core.policy import Budget
-from recovery.ports import Journal
+from recovery.ports import Evidence, Journal
 
 from .world import DAY, QUICK, Killed, OutOfStock, Shop, keyed, kinds, once
 
@@ -775,6 +777,34 @@ def test_a_step_that_left_no_record_is_followed_by_none(journal: Journal) -> Non
         assert engine.run("ends", second, goes_on=False) == 0
 
 
+def test_a_step_inside_a_deciding_function_is_refused_and_not_recorded(journal: Journal) -> None:
+    reserve = Shop().effect(keyed())
+    nested = [True]
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.decide("plan", (lambda: run.perform(reserve(units=1))) if nested[0] else (lambda: 2))
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(errors.ConcurrentStep):
+            engine.run("r", order)
+        assert kinds(engine.history("r")) == ["opened"]
+        nested[0] = False
+        assert engine.run("r", order) == 2
+
+
+def test_late_evidence_of_a_newer_version_is_refused_with_a_sentence(journal: Journal) -> None:
+    @workflow
+    def order(run: Run) -> int:
+        return 1
+
+    with Engine(journal, workflows=[order]) as engine:
+        engine.run("r", order)
+        journal.add_evidence(Evidence("r", "reserve#1", Epoch(0, 1), 1, "novelty", "{}"))
+        with pytest.raises(errors.IncompatibleVersion, match="late evidence"):
+            engine.recover("r")
+
+
 def test_i9_a_scope_that_cannot_be_told_leaves_an_unsettled_effect_as_it_is(journal: Journal) -> None:
     """The run neither ends over it, which no later reader could fold, nor goes on behind it."""
     shop, second = Shop(fail=once(Killed())), Shop()
@@ -805,3 +835,67 @@ def test_i9_a_scope_that_cannot_be_told_leaves_an_unsettled_effect_as_it_is(jour
         unknown[0] = False
         assert engine.recover("r").status is Status.IN_DOUBT
     assert second.sent["after"] == 0
+
+
+def test_a_clock_that_was_set_back_does_not_open_a_window_again(journal: Journal) -> None:
+    shop = Shop(fail=once(Killed()))
+    reserve = shop.effect(keyed())
+    hour_us = 3_600_000_000
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.perform(reserve(units=2), key="k")
+
+    ahead = SystemClock(wall=lambda: 100 * hour_us, boot=lambda: 0)
+    with Engine(journal, workflows=[order], clock=ahead) as engine, pytest.raises(Killed):
+        engine.run("r", order)
+    behind = SystemClock(wall=lambda: 40 * hour_us, boot=lambda: 0)
+    with Engine(journal, workflows=[order], clock=behind) as engine:
+        assert engine.recover("r").result() == 1
+    attempts = [entry.sent_at_us for entry in engine.history("r") if isinstance(entry, Attempt)]
+    assert attempts == [100 * hour_us]
+
+
+def test_a_changed_version_may_send_other_bytes_and_so_sends_nothing_again(journal: Journal) -> None:
+    """A5: where the environment does not compare requests under one key, only the code that sent the first bytes sends them again."""
+    shop = Shop(fail=once(Killed()))
+    reserve = shop.effect(keyed(mismatch_checked=False))
+
+    def order(run: Run) -> int:
+        return run.perform(reserve(units=2), key="k")
+
+    first, second = (workflow(name="order", version=version)(order) for version in ("1", "2"))
+    with Engine(journal, workflows=[first]) as engine, pytest.raises(Killed):
+        engine.run("r", first)
+    with Engine(journal, workflows=[second]) as engine:
+        assert engine.recover("r").status is Status.IN_DOUBT
+    assert shop.sent["k"] == 1
+    with Engine(journal, workflows=[first]) as engine:
+        assert engine.recover("r").result() == 1
+    assert shop.executions["k"] == 1
+
+
+@pytest.mark.parametrize(
+    "damage", ["UPDATE contract SET body = replace(body, '\"fail_open\":true', '\"fail_open\":false')", "DELETE FROM run_contract"]
+)
+def test_a_contract_that_was_changed_or_lost_is_corruption(tmp_path: Path, damage: str) -> None:
+    """It decides whether a key may be sent again, and stands outside the chain: only its digest vouches for it."""
+    url = f"sqlite:///{tmp_path / 'recovery.db'}"
+    shop = Shop(fail=once(Killed()))
+    careful, trusting = shop.effect(keyed(fail_open=True)), shop.effect(keyed())
+    chosen = [careful]
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.perform(chosen[0](units=2), key="k")
+
+    with Engine(url, workflows=[order]) as engine:
+        with pytest.raises(Killed):
+            engine.run("r", order)
+        with contextlib.closing(sqlite3.connect(tmp_path / "recovery.db")) as connection:
+            assert connection.execute(damage).rowcount == 1
+            connection.commit()
+        chosen[0] = trusting
+        with pytest.raises(errors.JournalCorrupt, match="entry 2: contract"):
+            engine.recover("r")
+    assert shop.sent["k"] == 1

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recovery.testing import ScenarioError, load, replay_paths
+from recovery.core.errors import RecoveryError
+from recovery.testing import ScenarioError, ScenarioResult, load, replay_paths
 from recovery.testing.forms import duration
 from recovery.testing.loading import SIZE_MAX, parse
 
@@ -154,9 +155,27 @@ def test_what_is_no_duration(text: object) -> None:
 def test_a_bad_file_is_a_result_and_the_next_file_is_played(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(GOOD.replace("run: A", "walk: A"))
     (tmp_path / "b.yaml").write_text(GOOD)
+    (tmp_path / "empty").mkdir()
     heard = []
-    results = replay_paths([tmp_path, tmp_path / "gone.yaml"], stores=["memory"], colours=["sync"], on_result=heard.append)
+    paths = [tmp_path, tmp_path / "gone.yaml", tmp_path / "empty"]
+    results = replay_paths(paths, stores=["memory", "sqlite"], colours=["sync"], on_result=heard.append)
     assert results == heard
-    assert [(result.path.name, result.passed) for result in results] == [("a.yaml", False), ("b.yaml", True), ("gone.yaml", False)]
+    assert [(result.path.name, result.store, result.passed) for result in results] == [
+        ("a.yaml", "memory", False),
+        ("gone.yaml", "memory", False),
+        ("empty", "memory", False),
+        ("b.yaml", "memory", True),
+        ("b.yaml", "sqlite", True),
+    ]
     assert results[0].problems[0].startswith(f"{tmp_path / 'a.yaml'}:13: timeline[0]: ")
-    assert "No such file" in results[2].problems[0]
+    assert "No such file" in results[1].problems[0]
+    assert "holds no scenario files" in results[2].problems[0]
+
+
+def test_a_passwords_url_is_not_in_a_result(tmp_path: Path) -> None:
+    results: list[ScenarioResult] = []
+    (tmp_path / "a.yaml").write_text("")
+    with pytest.raises(RecoveryError) as refused:
+        replay_paths([tmp_path], stores=["postgresql://me:secret@127.0.0.1:1/x"], on_result=results.append)
+    assert "secret" not in str(refused.value)
+    assert [result.store for result in results] == ["postgres"]

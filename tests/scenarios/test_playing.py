@@ -126,6 +126,7 @@ def test_both_colours_do_the_same(path) -> None:
         ),
         ("[{environment: {deliver: true}}]", "move 1 (environment): no request is held"),
         ("[{run: A, expect: {exit: failed}}]", "move 1 (run): exit is settled, expected failed"),
+        ("[{run: A, expect: {says: nothing}}]", "move 1 (run): it says '', expected 'nothing' in it"),
         ("[{run: A, expect: {outcome: 7}}]", "move 1 (run): outcome is "),
         ("[{run: A}, {expect: {stock: {FILTER-A: 9}}}]", "move 2 (expect): stock is {'FILTER-A': 8}, expected {'FILTER-A': 9}"),
         ("[{run: A}, {expect: {executions: {}}}]", "move 2 (expect): executions is "),

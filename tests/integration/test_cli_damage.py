@@ -1,0 +1,85 @@
+"""Databases that somebody or something changed: exit 6, one sentence, nothing sent, nothing written."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from recovery import errors
+from recovery.storage import open_journal
+from recovery.storage.reading import read
+from tests.integration.cli_place import APP, Place
+
+OF_THE_RUN = "WHERE run_id = '{run}'"
+OF_ITS_ROWS = "WHERE run = (SELECT number FROM run WHERE run_id = '{run}')"
+
+FOR_EVERY_RUN = {
+    "status": f"UPDATE run SET status = CASE status WHEN 'completed' THEN 'running' ELSE 'completed' END {OF_THE_RUN}",
+    "another ending": f"UPDATE run SET status = 'failed' {OF_THE_RUN}",
+    "no status": f"PRAGMA ignore_check_constraints = 1; UPDATE run SET status = 'nonsense' {OF_THE_RUN}",
+    "workflow": f"UPDATE run SET workflow = 'notify' {OF_THE_RUN}",
+    "input": f"UPDATE run SET input_digest = '00' {OF_THE_RUN}",
+    "epoch": f"PRAGMA ignore_check_constraints = 1; UPDATE run SET epoch_n = 0 {OF_THE_RUN}",
+    "epoch of another type": f"PRAGMA ignore_check_constraints = 1; UPDATE run SET epoch_n = 'x' {OF_THE_RUN}",
+    "a time without a name": f"UPDATE run SET updated_at_us = 9223372036854775807 {OF_THE_RUN}",
+    "a next look without a name": f"UPDATE run SET next_look_us = -9223372036854775807 {OF_THE_RUN}",
+    "a time that is none": f"UPDATE run SET created_at_us = 'x' {OF_THE_RUN}",
+    "an owner that is none": f"UPDATE run SET owner_pid = 'x' {OF_THE_RUN}",
+    "bytes for a text": f"UPDATE journal SET body = CAST(body AS BLOB) {OF_ITS_ROWS}",
+    "no UTF-8": f"UPDATE journal SET body = CAST(x'7bff7d' AS TEXT) {OF_ITS_ROWS}",
+    "contract": "UPDATE contract SET body = replace(body, '1200000000', '1')",
+    "contract that is no JSON": "UPDATE contract SET body = 'x'",
+    "contract that is a list": "UPDATE contract SET body = '[]'",
+    "contract gone": "DELETE FROM run_contract",
+    "late evidence": "INSERT INTO evidence (digest, run_id, step, epoch_incarnation, epoch_n, at_us, kind, body) "
+    "VALUES ('d', '{run}', 'book#1', 0, 1, 1, 'observation', '{{}}')",
+    "meta": "DELETE FROM meta",
+    "format": "UPDATE meta SET format = 'x'",
+}
+
+
+@pytest.fixture(scope="module")
+def worked(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """One run that ended, one that died after its effect."""
+    place = Place(tmp_path_factory.mktemp("worked"), "sqlite:///shop.db")
+    place.worker("order", "ended", "screw")
+    place.worker("order", "open", "screw", crash_at="send.after")
+    with sqlite3.connect(place.directory / "shop.db") as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    return place
+
+
+def _content(path: Path) -> list[str]:
+    """Everything but who holds the run: a recovery claims before it reads, and releases."""
+    connection = sqlite3.connect(path)
+    connection.text_factory = bytes
+    rows = [
+        repr(row) for table in ("journal", "contract", "evidence", "key") for row in connection.execute(f"SELECT * FROM {table}")
+    ]
+    connection.close()
+    return rows
+
+
+@pytest.mark.parametrize("run", ["ended", "open"])
+@pytest.mark.parametrize("damage", FOR_EVERY_RUN)
+def test_damage_exits_6_and_nothing_is_sent_or_written(worked: Place, tmp_path: Path, damage: str, run: str) -> None:
+    place = Place(tmp_path, "sqlite:///shop.db")
+    path = tmp_path / "shop.db"
+    path.write_bytes((worked.directory / "shop.db").read_bytes())
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.executescript(FOR_EVERY_RUN[damage].format(run=run))
+    connection.close()
+    before = _content(path)
+    ended = place.recover("--run-id", run, "--app", APP, "--no-wait")
+    assert ended.code == 6, ended
+    assert "restore it from a backup" in ended.sentence
+    if damage != "epoch":  # a reader believes one that equals its last entry's; a claimant is above it
+        journal = open_journal(f"sqlite:///{path}", create=False)
+        with pytest.raises((errors.JournalCorrupt, errors.StoreDamaged)):
+            read(journal, run)
+        journal.close()
+    assert _content(path) == before
+    assert place.ledger() == []

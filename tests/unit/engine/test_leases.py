@@ -1,0 +1,108 @@
+"""Leases: who is kept alive, by which claim, and for how long."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from datetime import timedelta
+
+from recovery.core.entries import Status
+from recovery.core.ids import Epoch
+from recovery.engine.leases import Leases
+from recovery.ports import Owner, RunRow
+from recovery.storage.memory import MemoryJournal
+
+ROW = RunRow(
+    run_id="r", workflow="w", status=Status.RUNNING, reason="", input_digest="d", epoch=Epoch(0, 1), owner=Owner("first"),
+    lease_counter=0, lease_term_us=1, head=1, head_digest="d", created_at_us=0, updated_at_us=0,
+)  # fmt: skip
+
+
+class Renewing(MemoryJournal):
+    """Says which claims were renewed. `fails` is raised by the next renewal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.renewed: list[str] = []
+        self.news = threading.Semaphore(0)
+        self.fails: Exception | None = None
+        self.kept = True
+
+    def renew(self, run_id: str, owner: str, epoch: Epoch) -> bool:
+        self.renewed.append(owner)
+        self.news.release()
+        if self.fails is not None:
+            error, self.fails = self.fails, None
+            raise error
+        return self.kept
+
+    def wait(self, times: int = 1) -> None:
+        for _ in range(times):
+            assert self.news.acquire(timeout=30)
+
+
+def leases(journal: Renewing) -> Leases:
+    return Leases(journal, timedelta(milliseconds=1))
+
+
+def test_the_end_of_an_older_claim_leaves_the_newer_one_of_the_same_run_alive() -> None:
+    journal = Renewing()
+    kept = leases(journal)
+    newer = replace(ROW, owner=Owner("second"))
+    kept.hold(ROW)
+    kept.hold(newer)
+    kept.drop(ROW)
+    journal.wait(3)
+    kept.drop(newer)
+    kept.close()
+    assert journal.renewed[-1] == "second"
+
+
+def test_closing_an_engine_keeps_the_runs_alive_that_are_still_at_work() -> None:
+    journal = Renewing()
+    kept = leases(journal)
+    kept.hold(ROW)
+    kept.close()
+    journal.wait(3)
+    thread = kept._thread
+    assert thread is not None
+    kept.drop(ROW)
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def test_a_failing_renewal_does_not_end_the_others() -> None:
+    journal = Renewing()
+    journal.fails = ZeroDivisionError()
+    kept = leases(journal)
+    kept.hold(ROW)
+    journal.wait(3)
+    kept.drop(ROW)
+    kept.close()
+
+
+def test_a_claim_that_was_lost_is_renewed_no_more() -> None:
+    journal = Renewing()
+    journal.kept = False
+    kept = leases(journal)
+    kept.hold(ROW)
+    journal.wait()
+    kept.close()
+    kept.hold(replace(ROW, run_id="another"))
+    journal.wait()
+    assert "r" not in kept._held
+    kept.close()
+
+
+def test_it_can_be_closed_and_used_again() -> None:
+    journal = Renewing()
+    kept = leases(journal)
+    for _ in range(20):
+        kept.hold(ROW)
+        kept.drop(ROW)
+        kept.close()
+    kept.close()
+    kept.hold(ROW)
+    journal.wait()
+    kept.drop(ROW)
+    kept.close()
