@@ -16,16 +16,19 @@ from typing import Any, TypeGuard
 from recovery import codec
 from recovery.core.chain import chained, genesis
 from recovery.core.contracts import Contract, microseconds
-from recovery.core.entries import JSON, Opened, OutcomeKind, Settled, Status, Verdict, encode
+from recovery.core.entries import JSON, Decision, Opened, OutcomeKind, Settled, Status, Verdict, encode
 from recovery.core.errors import (
+    DecisionFailed,
     Diverged,
     EffectInDoubt,
     JournalCorrupt,
     LeaseUnavailable,
     RecoveryError,
     ReplayError,
+    RunDiverged,
     RunFailed,
     RunHeld,
+    RunInDoubt,
     RunInputDiffers,
     RunNotFound,
     RunUnsettled,
@@ -36,9 +39,10 @@ from recovery.core.errors import (
 from recovery.core.history import History, fold
 from recovery.core.ids import ROOT, Epoch, check_run_id
 from recovery.core.instants import moment
-from recovery.core.machine import Machine, Unwind
+from recovery.core.machine import Machine
 from recovery.core.operations import Append, Boot, Execute, Now, Raised, Returned, Sleep, Use
 from recovery.core.policy import Budget, Lease
+from recovery.core.request import Unwind
 from recovery.core.rows import Action
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Contradiction, Recovered, StepVerdict
@@ -110,7 +114,8 @@ async def look(world: World, run_id: str) -> Recovered[Any]:
     row = loaded.run
     if loaded.history.ended is not None:
         return _settled(world, row, loaded.history, against=contradictions(loaded.history, loaded.contracts, {}, row.updated_at_us))
-    error = RunUnsettled(run_id=run_id, status=row.status.value, reason=f", {row.reason}" if row.reason else "")
+    kind = {Status.IN_DOUBT: RunInDoubt, Status.DIVERGED: RunDiverged}.get(row.status, RunUnsettled)
+    error = kind(run_id=run_id, status=row.status.value, reason=f", {row.reason}" if row.reason else "")
     against = contradictions(loaded.history, loaded.contracts, {}, row.updated_at_us)
     return _report(run_id, row.workflow, row.status, error=error, next_look_us=row.next_look_us, against=against)
 
@@ -273,11 +278,13 @@ async def _go(
     if came is None:
         assert machine.stopped is not None
         return await _stopped(row, machine, writer, machine.stopped.error)
-    if _wants_better_code(came):
+    if _can_be_better(came, machine):
         raise came.error
     ended = await _ending(workflow, came)
-    await writer.commit(Append((ended,), Status.COMPLETED if ended.outcome is OutcomeKind.APPLIED else Status.FAILED))
-    history.add(ended)
+    entries: tuple[Decision | Settled, ...] = (*machine.unsaid(), ended)
+    await writer.commit(Append(entries, Status.COMPLETED if ended.outcome is OutcomeKind.APPLIED else Status.FAILED))
+    for entry in entries:
+        history.add(entry)
     against = contradictions(history, machine.contracts, machine.calls, row.updated_at_us)
     return _settled(world, row, history, machine, against=against)
 
@@ -287,7 +294,7 @@ async def _executed(workflow: Workflow[..., Any], given: JSON, machine: Machine,
     came = None
     try:
         came = await Execute(workflow, given, machine, writer)
-        if machine.stopped is None and not _wants_better_code(came):
+        if machine.stopped is None and not _can_be_better(came, machine):
             machine.check_complete()
     except Unwind as unwind:
         if isinstance(came, Raised):
@@ -300,9 +307,14 @@ async def _executed(workflow: Workflow[..., Any], given: JSON, machine: Machine,
     return came if machine.stopped is None else None
 
 
-def _wants_better_code(came: Returned | Raised) -> TypeGuard[Raised]:
-    """Whether the code was wrong, and not the run: nothing happened, and better code can still end it. No outcome of its own."""
-    return isinstance(came, Raised) and isinstance(came.error, UsageError | ReplayError)
+def _can_be_better(came: Returned | Raised, machine: Machine) -> TypeGuard[Raised]:
+    """Whether a later try can still end this run: the code was wrong and nothing happened, or a decision could not be made this time."""
+    if not isinstance(came, Raised):
+        return False
+    undecided = [entry.step for entry in machine.unsaid()]
+    return isinstance(came.error, UsageError | ReplayError) or (
+        isinstance(came.error, DecisionFailed) and came.error.step in undecided
+    )
 
 
 async def _ending(workflow: Workflow[..., Any], came: Returned | Raised) -> Settled:
@@ -339,7 +351,8 @@ def _settled(
     ended = history.ended
     assert ended is not None, "a settled run has an ending"
     if ended.outcome is not OutcomeKind.APPLIED:
-        failure = RunFailed(run_id=row.run_id, error=ended.error, message=ended.value["message"].removesuffix("."))
+        message = ended.value["message"].removesuffix(".")
+        failure = RunFailed(run_id=row.run_id, error=ended.error, message=message, rejection=ended.value.get("fields"))
         return _report(row.run_id, row.workflow, Status.FAILED, machine=machine, error=failure, against=against)
     workflow = world.workflows.get(row.workflow)
     value = workflow.decode_result(ended.value) if workflow else ended.value

@@ -2,12 +2,12 @@
 
     RecoveryError
       UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, NotObservable,
-                        ConcurrentStep, WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError
-      JournalError      IllegalHistory, AppendConflict, SchemaMismatch, JournalCorrupt, StoreDamaged,
+                        ConcurrentStep, StepNotAwaited, WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError
+      JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged,
                         StoreUnavailable
       OwnershipError    LeaseUnavailable, FencedOut
-      EffectError       EffectRejected, EffectInDoubt, EffectInterrupted, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved
-      RunFailed, RunHeld, RunUnsettled, DecisionFailed, StepInterrupted
+      EffectError       EffectInDoubt, EffectInterrupted, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved
+      RunFailed, RunHeld, RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted
       ReplayError       Diverged, IncompatibleVersion, ValueUnreadable
     InvariantViolated(AssertionError)      our bug; outside the tree, so that nobody catches it by habit
 
@@ -113,6 +113,13 @@ class ConcurrentStep(UsageError):
     )
 
 
+class StepNotAwaited(UsageError):
+    template = (
+        "Run {run_id!r}: the workflow ended while {step} was still under way, so what it did is not known. Nothing was settled. "
+        "Await (or finish) every step before the workflow returns."
+    )
+
+
 class WorkflowUnknown(UsageError):
     template = (
         "Run {run_id!r} belongs to workflow {workflow!r}, which this engine does not have (it has: {known}). Nothing was changed. "
@@ -149,10 +156,6 @@ class IllegalHistory(JournalError):
         "Run {run_id!r}, entry {seq}: {problem}. The digests are intact, so a program wrote this; nothing was sent. "
         "Keep the database as it is, restore it from a backup, and report the entry."
     )
-
-
-class AppendConflict(JournalError):
-    template = "Run {run_id!r} moved to entry {head} while this append was based on {expected}. Nothing was written. Load it again."
 
 
 class SchemaMismatch(JournalError):
@@ -282,12 +285,25 @@ class RunHeld(RecoveryError):
     template = "Run {run_id!r} is held ({reason}). Nothing was sent or changed. A person releases it."
 
 
-class DecisionFailed(RecoveryError):
-    """A deciding function's recorded failure; raised again on every replay."""
+class RunInDoubt(RunUnsettled):
+    exit_code = ExitCode.IN_DOUBT
+    template = "Run {run_id!r} is in doubt{reason}: an effect of it may have happened. Nothing was changed. See what is known with `recover show {run_id}`."
 
-    exit_code = ExitCode.FAILED
+
+class RunDiverged(RunUnsettled):
+    exit_code = ExitCode.DIVERGED
     template = (
-        "Run {run_id!r}, step {step}: deciding failed with {error}: {message}. That is recorded; deciding again is a new step."
+        "Run {run_id!r} no longer fits its journal{reason}. Nothing was changed. Continue it with the code that it started with."
+    )
+
+
+class DecisionFailed(RecoveryError):
+    """A deciding function raised. Recorded when the workflow goes on with it; a run that ends with it stays open, to decide again."""
+
+    exit_code = ExitCode.UNRESOLVED
+    template = (
+        "Run {run_id!r}, step {step}: deciding failed with {error}: {message}. Nothing was decided and nothing is lost. "
+        "Decide again with `recover --run-id {run_id}`."
     )
 
 

@@ -15,7 +15,6 @@ from typing import Any
 from recovery.core.contracts import Contract
 from recovery.core.contradictions import records, taken_in
 from recovery.core.entries import (
-    JSON,
     Answered,
     Attempt,
     Decision,
@@ -37,6 +36,7 @@ from recovery.core.errors import (
     RecoveryError,
     ReplayError,
     StepInterrupted,
+    StepNotAwaited,
     Unresolved,
 )
 from recovery.core.evidence import Situation
@@ -46,47 +46,8 @@ from recovery.core.instants import iso
 from recovery.core.judgement import Judgement, conclude
 from recovery.core.operations import Append, Ask, Close, Decide, Now, Op, Send, Sleep
 from recovery.core.policy import Budget
+from recovery.core.request import Request, Unwind
 from recovery.core.rows import Action, Reason
-
-
-class Unwind(BaseException):
-    """Leaves a workflow that must not go on. Not an Exception, so that `except Exception` cannot swallow doubt; the machine
-    remembers it too, so that whoever swallows it all the same raises it again with the next step."""
-
-    def __init__(self, error: RecoveryError) -> None:
-        self.error = error
-        super().__init__(str(error))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One effect as the workflow asks for it now: what would be written into a new intent, and what can be asked."""
-
-    effect: str
-    environment: str
-    scope: str
-    key: str
-    fingerprint: str
-    arguments: JSON
-    contract: Contract
-    timeout_us: int
-    can_probe: bool
-    can_close: bool
-    subject: Any
-
-    def intent(self, step: str, at_us: int) -> Intent:
-        return Intent(
-            step=step,
-            effect=self.effect,
-            environment=self.environment,
-            scope=self.scope,
-            key=self.key,
-            fingerprint=self.fingerprint,
-            arguments=self.arguments,
-            contract=self.contract.digest,
-            timeout_us=self.timeout_us,
-            at_us=at_us,
-        )
 
 
 @dataclass(slots=True)
@@ -100,6 +61,7 @@ class Machine:
     unrecorded: why a step ended and left no entry. The workflow may end with that, but no later step may follow: its record would stand
     where a replay expects this one.
     requests: what the workflow asked for, by step.
+    failed: a decision that could not be made, not durable yet.
     """
 
     history: History
@@ -114,6 +76,7 @@ class Machine:
     stopped: Unwind | None = None
     unrecorded: RecoveryError | None = None
     requests: dict[str, Request] = field(default_factory=dict)
+    failed: Decision | None = None
     _recorded: dict[str, list[str]] = field(default_factory=dict)
     _positions: Counter[str] = field(default_factory=Counter)
     _occurrences: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -165,7 +128,7 @@ class Machine:
             self.stop(error)
         elif not isinstance(error, Exception):
             self.stop(StepInterrupted(run_id=self.history.run_id, step=step, reason=type(error).__name__))
-        elif recorded is None:
+        elif recorded is None and not (self.failed and self.failed.step == step):
             reason = {"run_id": self.history.run_id, "step": step, "reason": type(error).__name__}
             self.unrecorded = error if isinstance(error, RecoveryError) else StepInterrupted(**reason)
 
@@ -180,12 +143,16 @@ class Machine:
         for effect in self.history.unsettled:
             raise self.stop(self._interrupted(effect, "the workflow ended first"))
         for step in self._under_way.values():
-            raise self.stop(ConcurrentStep(run_id=self.history.run_id, step="the end of the workflow", other=step))
+            raise self.stop(StepNotAwaited(run_id=self.history.run_id, step=step))
 
     def _interrupted(self, effect: EffectStep, reason: str) -> EffectInterrupted:
         intent = effect.intent
         about = {"run_id": self.history.run_id, "step": effect.step, "effect": intent.effect, "key": intent.key}
         return EffectInterrupted(**about, reason=reason)
+
+    def unsaid(self) -> list[Decision]:
+        """The failed decision that was caught, until it is durable with what builds on it."""
+        return [self.failed] if self.failed is not None else []
 
     def stop(self, error: RecoveryError) -> Unwind:
         """Poison the run: nothing may begin after this."""
@@ -199,12 +166,17 @@ class Machine:
     # -- decisions -----------------------------------------------------------------------------------------------------
 
     async def decide(self, step: str, fingerprint: str, subject: Any) -> Decision:
-        """The recorded decision, or a new one, durable before it is returned."""
+        """The recorded decision, or a new one, durable before it is returned.
+
+        A failure is kept back until something builds on it: a run that ends with it is left open, and may decide again."""
         recorded = self.history.steps.get(step)
         if recorded is None:
             decided = await Decide(subject)
             entry = Decision(step=step, fingerprint=fingerprint, value=decided.value, error=decided.error, at_us=await Now())
-            await self._append([entry])
+            if entry.error:
+                self.failed = entry
+            else:
+                await self._append([entry])
             return entry
         if not isinstance(recorded, DecisionStep):
             raise self.diverge(step, f"effect {recorded.intent.effect}", "a decision")
@@ -371,14 +343,16 @@ class Machine:
     ) -> None:
         if not entries:
             return
+        entries = [*self.unsaid(), *entries]
         try:
             await Append(tuple(entries), status, next_look_us, reason)
         except KeyReused:
-            raise  # nothing was written and nothing will be sent: the workflow may choose another way
+            raise  # nothing was written and nothing will be sent; the run may end with it, and take no later step
         except RecoveryError as error:
             raise self.stop(error) from error
         except Exception as error:
             raise InvariantViolated(f"run {self.history.run_id}: an append failed in a way that no store may") from error
+        self.failed = None
         for entry in entries:
             self.history.add(entry)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from recovery.core.errors import DefinitionError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
@@ -21,6 +23,19 @@ class Budget:
     backoff: timedelta = timedelta(milliseconds=200)  # after the first unanswered try; doubles each time
     backoff_max: timedelta = timedelta(seconds=30)
 
+    def __post_init__(self) -> None:
+        _require(self.attempts >= 1, "budget", "attempts", "it allows no attempt", "Allow at least one.")
+        _require(self.probes >= 0, "budget", "probes", "it is negative", "Allow none or more.")
+        none = timedelta(0)
+        _require(self.max_wait is None or self.max_wait >= none, "budget", "max_wait", "it is negative", "Zero waits for nothing.")
+        _require(
+            none < self.backoff <= self.backoff_max,
+            "budget",
+            "backoff",
+            "it is zero or above backoff_max",
+            "Make it a short pause.",
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
@@ -28,3 +43,12 @@ class Lease:
 
     term: timedelta = timedelta(seconds=30)
     renew_every: timedelta = timedelta(seconds=10)
+
+    def __post_init__(self) -> None:
+        ends = "a live owner would lose its runs"
+        _require(timedelta(0) < self.renew_every < self.term, "lease", "renew_every", ends, "Renew several times in a term.")
+
+
+def _require(holds: bool, what: str, field: str, problem: str, advice: str) -> None:
+    if not holds:
+        raise DefinitionError(what=what, name=field, problem=problem, advice=advice)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, get_type_hints
@@ -60,11 +61,16 @@ def _codec_of(function: Callable[..., Any]) -> Codec[Any]:
 
 
 def _fingerprint(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Arguments such as clients and open files have no JSON form, and sets have another one in each process; the decision is then
-    checked by its place and name alone."""
-    if unfit((args, kwargs), "") is not None:
-        return ""
-    try:
-        return codec.fingerprint(to_jsonable_python({"args": list(args), "kwargs": kwargs}))
-    except (ValueError, TypeError, RecursionError):
-        return ""
+    """Of every argument that has a JSON form, and of the types of those that have none (clients, open files, and sets, whose order is
+    another one in each process): a prompt beside a client is still compared."""
+    forms = {"args": [_form(value) for value in args], "kwargs": {name: _form(value) for name, value in kwargs.items()}}
+    return codec.fingerprint(forms)
+
+
+def _form(value: Any) -> JSON:
+    if unfit(value, "") is None:
+        with suppress(ValueError, TypeError, RecursionError):
+            form = to_jsonable_python(value)
+            codec.canonical(form)  # an integer beyond 2^53 has no canonical form
+            return form
+    return {"$type": type(value).__qualname__}

@@ -8,12 +8,14 @@ arguments alone, and its body sees the decoded copies on the first attempt too.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import wraps
 from types import FrameType
-from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, overload
 
 from recovery.codec import Codec, fingerprint
 from recovery.core.contracts import Contract
@@ -36,6 +38,9 @@ from recovery.definitions.signature import Signature, check_name, read_signature
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
+
+IN_WORKFLOW: Final[ContextVar[bool]] = ContextVar("recovery_in_workflow", default=False)
+"""Whether a workflow's function runs in this context: an effect that it calls and does not perform is a mistake."""
 
 TIMEOUT_DEFAULT: Final = timedelta(seconds=30)
 
@@ -65,6 +70,23 @@ class Bound(Generic[T]):
     effect: Effect[..., T]
     stored: Mapping[str, JSON]
     fingerprint: str
+    _owed: list[str] = field(default_factory=list, repr=False, compare=False)  # who waits for it to be performed
+
+    def perform_is_owed(self) -> Self:
+        """Made by a call inside a workflow: to be said if nobody performs it."""
+        self._owed.append(self.effect.name)
+        return self
+
+    def taken(self) -> None:
+        """It is being performed."""
+        self._owed.clear()
+
+    def __del__(self) -> None:
+        if self._owed:
+            said = (
+                f"effect {self.effect.name!r} was bound in a workflow and never performed: nothing was sent. Use run.perform(...)"
+            )
+            warnings.warn(said, RuntimeWarning, stacklevel=2)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -136,7 +158,8 @@ class Effect(Generic[P, T]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Bound[T]:
         """Bind arguments; nothing happens yet. Raises ValueNotStorable for what cannot be stored."""
-        return self.bind(self.signature.encode(args, kwargs))
+        bound = self.bind(self.signature.encode(args, kwargs))
+        return bound.perform_is_owed() if IN_WORKFLOW.get() else bound
 
     def bind(self, stored: Mapping[str, JSON]) -> Bound[T]:
         """Bind stored arguments, as a journal holds them. Reading them raises ValueUnreadable if they no longer fit."""

@@ -16,6 +16,7 @@ from recovery.core.instants import moment
 from recovery.core.operations import Ask, Close, Decided, Send, Sleep
 from recovery.definitions.answer import NotSent, ReplyWas, clipped
 from recovery.definitions.call import Call
+from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.replies import error_name
 from recovery.ports import Clock, Journal
 
@@ -106,6 +107,18 @@ def _in_time(call: Call, body: Callable[[Call], Any]) -> Any:
 def failed_decision(error: Exception) -> Decided:
     """A deciding function's failure in stored form: its type's name and a bounded message."""
     return Decided(clipped(str(error)), error=error_name(error))
+
+
+def bound_call(given: object, run_method: str) -> Bound[Any]:
+    """An effect is bound before it is performed. Raises DefinitionError before anything happened."""
+    if isinstance(given, Bound):
+        given.taken()
+        return given
+    name = given.name if isinstance(given, Effect) else type(given).__name__
+    raise DefinitionError(
+        what="call", name=f"run.{run_method}", problem=f"{name} is not a bound effect",
+        advice=f"Call it with its arguments first: `run.{run_method}({name}(...))`.",
+    )  # fmt: skip
 
 
 def refuse_async(is_async: bool, what: str, name: str) -> None:

@@ -9,16 +9,21 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from recovery.core.operations import Op
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound
 from recovery.definitions.run import Applied, AsyncRun, Rejected
+from recovery.drivers.asking import bound_call
 from recovery.drivers.loop import Driver
 from recovery.drivers.session import Session
 
 T = TypeVar("T")
+
+STORE_THREADS_MAX: Final = 8  # per event loop
 
 
 class AsyncDriver(Driver):
@@ -27,7 +32,8 @@ class AsyncDriver(Driver):
     async def _use(self, call: Callable[[Any], T]) -> T:
         # A future and not a task: a loop that ends cancels all its tasks, and would let go of a commit that is still on its way.
         context = contextvars.copy_context()
-        work = asyncio.get_running_loop().run_in_executor(None, lambda: context.run(call, self.surroundings.journal))
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(_store_threads(loop), lambda: context.run(call, self.surroundings.journal))
         return await _to_its_end(work)
 
     async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None) -> Any:
@@ -60,9 +66,11 @@ class AsyncSession:
         return self._step(name, lambda step: self._session.decide(step, deciding))
 
     def perform(self, bound: Bound[Any], key: str | None, name: str | None) -> Coroutine[Any, Any, Any]:
+        bound = bound_call(bound, "perform")
         return self._step(name or bound.effect.name, lambda step: self._session.perform(step, bound, key))
 
     def attempt(self, bound: Bound[Any], key: str | None, name: str | None) -> Coroutine[Any, Any, Applied[Any] | Rejected]:
+        bound = bound_call(bound, "attempt")
         return self._step(name or bound.effect.name, lambda step: self._session.attempt(step, bound, key))
 
     def _step(self, name: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> Coroutine[Any, Any, T]:
@@ -78,6 +86,16 @@ class AsyncSession:
             raise
         self._session.machine.finish(step)
         return result
+
+
+_STORE_THREADS: WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecutor] = WeakKeyDictionary()
+
+
+def _store_threads(loop: asyncio.AbstractEventLoop) -> ThreadPoolExecutor:
+    """Threads for the store alone: slow user functions in the loop's own threads must not hold up commits."""
+    if loop not in _STORE_THREADS:
+        _STORE_THREADS[loop] = ThreadPoolExecutor(STORE_THREADS_MAX, thread_name_prefix="recovery-store")
+    return _STORE_THREADS[loop]
 
 
 async def _to_its_end(work: asyncio.Future[T]) -> T:

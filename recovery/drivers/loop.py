@@ -17,6 +17,7 @@ from recovery.core.errors import InvariantViolated, UsageError
 from recovery.core.operations import Append, Ask, Boot, Close, Decide, Decided, Execute, Now, Op, Raised, Returned, Send, Sleep, Use
 from recovery.crashpoints import around
 from recovery.definitions.deciding import Deciding
+from recovery.definitions.effect import IN_WORKFLOW
 from recovery.drivers.asking import Surroundings, called_too_late, failed_decision
 from recovery.drivers.session import Session
 from recovery.storage.writer import Writer
@@ -103,12 +104,15 @@ class Driver(ABC):
         driver = type(self)(self.surroundings, operation.writer)
         session = Session(operation.machine, await self._use(lambda journal: journal.namespace()))
         workflow = operation.subject
+        inside = IN_WORKFLOW.set(True)
         try:
             return Returned(await driver.run_workflow(session, partial(workflow.invoke, stored=operation.input)))
         except InvariantViolated:
             raise  # our bug is not the workflow's failure
         except Exception as error:  # noqa: BLE001  # the workflow's own failure, unless it swallowed a stop on its way
             return Raised(error)
+        finally:
+            IN_WORKFLOW.reset(inside)
 
     async def _now(self) -> int:
         """The wall clock: as a use of the store where reading it asks a database."""

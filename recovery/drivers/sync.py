@@ -14,7 +14,7 @@ from recovery.core.operations import Op
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound
 from recovery.definitions.run import Applied, Rejected, Run
-from recovery.drivers.asking import refuse_async
+from recovery.drivers.asking import bound_call, refuse_async
 from recovery.drivers.loop import Driver
 from recovery.drivers.session import Session
 
@@ -64,10 +64,12 @@ class SyncSession:
         return self._step(name, lambda step: self._session.decide(step, deciding))
 
     def perform(self, bound: Bound[Any], key: str | None, name: str | None) -> Any:
+        bound = bound_call(bound, "perform")
         refuse_async(bound.effect.is_async, "effect", bound.effect.name)
         return self._step(name or bound.effect.name, lambda step: self._session.perform(step, bound, key))
 
     def attempt(self, bound: Bound[Any], key: str | None, name: str | None) -> Applied[Any] | Rejected:
+        bound = bound_call(bound, "attempt")
         refuse_async(bound.effect.is_async, "effect", bound.effect.name)
         return self._step(name or bound.effect.name, lambda step: self._session.attempt(step, bound, key))
 

@@ -18,9 +18,10 @@ from recovery.core.errors import Diverged, RunUnsettled
 from recovery.core.evidence import Situation
 from recovery.core.history import EffectStep
 from recovery.core.judgement import Judgement, conclude
-from recovery.core.machine import Machine, Unwind
+from recovery.core.machine import Machine
 from recovery.core.operations import Append, Decide, Now, Op
 from recovery.core.policy import Budget
+from recovery.core.request import Unwind
 from recovery.core.rows import Action
 from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Surroundings

@@ -120,6 +120,11 @@ class Wiring:
     def proven_dead(self, owner: Owner) -> bool:
         return proven_dead(owner)
 
+    def _orphaned(self, row: RunRow) -> bool:
+        """Whether nobody works on a run that somebody should: a run that waits has let its owner go on purpose."""
+        dead = row.owner is not None and self.proven_dead(row.owner)
+        return (row.status is Status.RUNNING and (row.owner is None or dead)) or (row.status is Status.WAITING and dead)
+
     def info(self, row: RunRow) -> RunInfo:
         """The run row for people."""
         return RunInfo(
@@ -128,7 +133,7 @@ class Wiring:
             status=row.status,
             reason=row.reason,
             owner=None if row.owner is None else str(row.owner),
-            orphaned=row.status is Status.RUNNING and (row.owner is None or self.proven_dead(row.owner)),
+            orphaned=self._orphaned(row),
             epoch=str(row.epoch),
             entries=row.head,
             created_at=moment(row.created_at_us),

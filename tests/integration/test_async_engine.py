@@ -369,7 +369,7 @@ def test_a_last_step_that_nobody_awaited_keeps_the_run_from_ending(journal: Jour
 
     async def story() -> None:
         async with AsyncEngine(journal, workflows=[order]) as engine:
-            with pytest.raises(errors.ConcurrentStep, match="reserve#1 was still under way"):
+            with pytest.raises(errors.StepNotAwaited, match="ended while reserve#1 was still under way"):
                 await engine.run("r", order)
             assert kinds(await engine.history("r")) == ["opened"]
 

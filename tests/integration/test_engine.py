@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from recovery import Answer, Applied, Call, Engine, Environment, Rejected, Run, 
 from recovery.clocks import SystemClock
 from recovery.core.entries import Attempt, Intent, Settled, Status, Verdict
 from recovery.core.ids import Epoch
-from recovery.core.policy import Budget
+from recovery.core.policy import Budget, Lease
 from recovery.ports import Evidence, Journal
 
 from .world import DAY, QUICK, Killed, OutOfStock, Shop, keyed, kinds, once
@@ -318,9 +319,10 @@ def test_a_decision_is_made_once_even_if_the_run_is_not(journal: Journal) -> Non
     assert asked == ["how many?"]
 
 
-def test_a_decisions_failure_is_recorded_and_raised_again(journal: Journal) -> None:
+def test_a_decisions_failure_that_the_workflow_goes_on_with_is_recorded_and_raised_again(journal: Journal) -> None:
     asked: list[int] = []
-    left = [Killed()]
+    shop = Shop(fail=once(Killed()))
+    reserve = shop.effect(keyed())
 
     def choose() -> int:
         asked.append(1)
@@ -329,18 +331,114 @@ def test_a_decisions_failure_is_recorded_and_raised_again(journal: Journal) -> N
     @workflow
     def order(run: Run) -> str:
         try:
-            run.decide("plan", choose)
+            return str(run.decide("plan", choose))
         except errors.DecisionFailed as error:
-            if left:
-                raise left.pop() from error
+            run.perform(reserve(units=2), key="k")
             return f"{error.error}: {error.message}"
-        return "decided"
 
     with Engine(journal, workflows=[order]) as engine:
         with pytest.raises(Killed):
             engine.run("r", order)
+        assert kinds(engine.history("r")) == ["opened", "decision", "intent"]
         assert engine.recover("r").result() == "RuntimeError: no idea"
     assert asked == [1]
+    assert shop.executions["k"] == 1
+
+
+def test_a_run_that_ends_with_a_failed_decision_stays_open_to_decide_again(journal: Journal) -> None:
+    """A model that was down for a moment is no outcome of the run."""
+    answers: list[int | Exception] = [ConnectionError("429"), 2]
+    shop = Shop()
+    reserve = shop.effect(keyed())
+
+    def choose() -> int:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.perform(reserve(units=run.decide("plan", choose)), key="k")
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(errors.DecisionFailed, match=r"ConnectionError: 429\. Nothing was decided"):
+            engine.run("r", order)
+        [info] = engine.list()
+        assert (info.status, info.orphaned) == (Status.RUNNING, True)
+        assert kinds(engine.history("r")) == ["opened"]
+        assert engine.recover("r").result() == 1
+    assert shop.stock == 8
+
+
+def test_a_failed_decision_that_was_caught_is_part_of_the_ending(journal: Journal) -> None:
+    def choose() -> int:
+        raise RuntimeError("no idea")
+
+    @workflow
+    def order(run: Run) -> str:
+        try:
+            run.decide("plan", choose)
+        except errors.DecisionFailed:
+            return "by hand"
+        return "decided"
+
+    with Engine(journal, workflows=[order]) as engine:
+        assert engine.run("r", order) == "by hand"
+        assert kinds(engine.history("r")) == ["opened", "decision", "settled"]
+        assert engine.recover("r").result() == "by hand"
+
+
+def test_an_effect_that_is_bound_and_never_performed_is_said(journal: Journal) -> None:
+    shop = Shop()
+    reserve = shop.effect(keyed())
+
+    @workflow
+    def order(run: Run) -> int:
+        reserve(units=2)
+        return run.perform(reserve(units=1), key="k")
+
+    with Engine(journal, workflows=[order]) as engine, pytest.warns(RuntimeWarning, match="'reserve' was bound .* never performed"):
+        assert engine.run("r", order) == 1
+    assert shop.stock == 9
+
+
+def test_an_effect_is_bound_before_it_is_performed(journal: Journal) -> None:
+    reserve = Shop().effect(keyed())
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.perform(reserve)  # type: ignore[arg-type]
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(errors.DefinitionError, match=r"run.perform\(reserve\(\.\.\.\)\)"):
+            engine.run("r", order)
+        assert engine.get("r").status is Status.RUNNING
+
+
+def test_what_get_raises_has_the_exit_code_of_the_status(journal: Journal) -> None:
+    shop = Shop(fail=once(TimeoutError()))
+    reserve = shop.effect(contracts.Opaque())
+
+    @workflow
+    def order(run: Run) -> int:
+        return run.perform(reserve(units=2), key="k")
+
+    with Engine(journal, workflows=[order]) as engine:
+        with pytest.raises(errors.EffectInDoubt):
+            engine.run("r", order)
+        assert engine.get("r").exit_code is errors.ExitCode.IN_DOUBT
+        with pytest.raises(errors.RunInDoubt):
+            engine.get("r").result()
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda: Budget(attempts=0), lambda: Budget(probes=-1), lambda: Budget(max_wait=timedelta(-1)), lambda: Budget(backoff=timedelta(0)),
+    lambda: Lease(renew_every=timedelta(0)), lambda: Lease(term=timedelta(seconds=1), renew_every=timedelta(seconds=1)),
+])  # fmt: skip
+def test_a_policy_that_cannot_work_is_refused(wrong: Callable[[], object]) -> None:
+    with pytest.raises(errors.DefinitionError):
+        wrong()
 
 
 def test_i9_doubt_cannot_be_swallowed(journal: Journal) -> None:

@@ -37,8 +37,11 @@ def test_a_fingerprint_is_the_same_in_every_process() -> None:
 
 
 @pytest.mark.parametrize("argument", [object(), {"a"}, [{1}], float("nan"), 2**60, print], ids=list("abcdef"))
-def test_what_has_no_lasting_form_is_not_compared(argument: Any) -> None:
-    assert Deciding("d", print, (argument,), {}).fingerprint == ""
+def test_what_has_no_lasting_form_is_compared_by_its_type_and_the_rest_by_value(argument: Any) -> None:
+    """A client beside a prompt must not hide that the prompt is another one."""
+    assert Deciding("d", print, (argument,), {}).fingerprint == Deciding("d", print, (argument,), {}).fingerprint != ""
+    assert Deciding("d", print, (argument, "v1"), {}).fingerprint != Deciding("d", print, (argument, "v2"), {}).fingerprint
+    assert Deciding("d", print, (argument,), {}).fingerprint != Deciding("d", print, (b"",), {}).fingerprint
 
 
 def test_arguments_are_told_apart() -> None:
