@@ -88,6 +88,7 @@ class Answered:
     receipt: str = ""  # the receipt's own id, "" where it has none
     original: bool = True
     as_of_us: int | None = None
+    raised: str = ""  # the epoch below which the environment refuses every copy from this answer on; "" where it raised none
     retry_after_us: int | None = None  # a duration
     detail: str = ""  # for people, bounded, without secrets
 
@@ -177,6 +178,7 @@ class Intent:
     timeout_us: int
     at_us: int
     attempt: Attempt | None = None
+    valid_until_us: int | None = None  # no longer wanted from then on; None: wanted until somebody cancels it
 
 
 Entry: TypeAlias = Opened | Decision | Intent | Attempt | Observation | Verdict | Settled

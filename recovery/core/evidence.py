@@ -7,7 +7,7 @@ changes only when a named time passes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from recovery.core.contracts import Contract, Kind, Replay, microseconds
@@ -28,6 +28,7 @@ from recovery.core.timing import (
     replies,
     timing_of,
     tombstones,
+    valid_until_us,
 )
 from recovery.core.trust import weaker, weakest
 
@@ -59,6 +60,8 @@ def weigh(step: EffectStep, situation: Situation) -> Facts:
 def examine(step: EffectStep, situation: Situation, priority: tuple[Finding, ...] = PRIORITY) -> Weighed:
     """`weigh`, with the reasons kept. `priority` differs from PRIORITY only in tests that show why it must not."""
     contract = weakest(situation.contracts)
+    if contract.kind is Kind.READ:
+        situation = replace(situation, restored=False)  # an attempt that the backup lacks did nothing either
     timing = timing_of(step, contract)
     reading = Reading(step, situation, contract, timing)
     found = reading.all()
@@ -108,20 +111,24 @@ class _Weighing:
 
     def facts(self, finding: Finding) -> Facts:
         situation = self.situation
-        exposed = bool(exposed_attempts(self.step))
+        exposed = self.contract.kind is not Kind.READ and bool(exposed_attempts(self.step))
         ask = self.ask(exposed)
         return Facts(
             finding=finding,
             gate=self.gate(exposed),
             restored=situation.restored,
             exposed=exposed,
-            wanted=situation.wanted,
+            wanted=self.wanted(),
             resend=self.resend(),
             attempts_left=len(possibly_sent(self.step)) < situation.budget.attempts,
             ask=ask,
             close=self.close(exposed),
             absence=self.absence(exposed, ask),
         )
+
+    def wanted(self) -> bool:
+        until = valid_until_us(self.step, self.contract)
+        return self.situation.wanted and (until is None or self.situation.now_us < until)
 
     # -- gates ---------------------------------------------------------------------------------------------------------
 

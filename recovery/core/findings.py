@@ -14,6 +14,7 @@ from recovery.core.contracts import Contract, Deletion, Enforced, Kind, Replay
 from recovery.core.entries import JSON, AnswerKind, OutcomeKind, Source
 from recovery.core.facts import Finding
 from recovery.core.history import EffectStep, Noted
+from recovery.core.ids import Epoch
 from recovery.core.timing import (
     Situation,
     Timing,
@@ -51,12 +52,26 @@ class Reading:
         if self.step.settled is not None:
             against = self.contradictions()
             found[Finding.CONTRADICTED if against else Finding.KEPT] = against
-        if self.step.observations:
+        if self.contract.kind is Kind.READ:
+            self._read(found)
+        elif self.step.observations:
             self._receipts(found)
             self._refusals(found)
             self._foreign(found)
             self._words(found)
         return found or {Finding.OPEN: ()}
+
+    def _read(self, found: Findings) -> None:
+        """A read: the first answer counts, whoever got it. Two reads may differ, and neither contradicts the other."""
+        worth = {
+            AnswerKind.FOUND: Finding.RECEIPT_ORIGINAL,
+            AnswerKind.UNSTORABLE: Finding.VALUE_UNKNOWN,
+            AnswerKind.REFUSED: Finding.REJECTED_AFTER_QUIET,
+        }
+        told = [noted for noted in self._of(*worth) if noted.observation.attempt is not None]
+        if told:
+            found[worth[told[0].answer.kind]] = (told[0],)
+        self._words(found)
 
     # -- positive ------------------------------------------------------------------------------------------------------
 
@@ -101,6 +116,8 @@ class Reading:
         observation = noted.observation
         if not observation.answer.original:
             return False
+        if self.contract.kind is Kind.READ:
+            return True
         if observation.attempt is None:
             return lookup_of(self.contract).original and not self.contract.shown_once
         earlier = [attempt for attempt in exposed_attempts(self.step) if attempt.number < observation.attempt]
@@ -204,8 +221,16 @@ class Reading:
         as_of, deadline = noted.answer.as_of_us, carried_deadline(exposed_attempts(self.step))
         if self.contract.enforced is Enforced.DEADLINE and as_of is not None and (deadline is None or as_of > deadline):
             return True
+        if self.contract.enforced is Enforced.EPOCH and self._fenced_off(noted.answer.raised):
+            return True
         barred = [stone.observation.observed_at_us for stone in tombstones(self.step)]
         return any(self.state_at(noted) > at for at in barred)
+
+    def _fenced_off(self, raised: str) -> bool:
+        """Whether the environment has raised its epoch above that of every attempt. Merely having been told a number raises nothing."""
+        fence = Epoch.parse(raised)
+        senders = [Epoch.parse(attempt.epoch) for attempt in exposed_attempts(self.step)]
+        return fence is not None and all(sender is not None and sender < fence for sender in senders)
 
     def assumed(self, noted: Noted) -> bool:
         """Rule 2 with (b) resting on the settle window alone. Compared with when it was asked, never with now."""
@@ -242,7 +267,7 @@ class Reading:
     def contradictions(self) -> tuple[Noted, ...]:
         """Evidence that speaks against the recorded outcome and was not weighed when it was recorded."""
         settled = self.step.settled
-        if settled is None:
+        if settled is None or self.contract.kind is Kind.READ:
             return ()
         weighed = set(settled.evidence)
         basis = [noted for noted in self.step.observations if noted.seq in weighed or noted.observation == settled.observation]

@@ -40,13 +40,14 @@ from recovery.core.errors import (
     Unresolved,
 )
 from recovery.core.evidence import Situation
-from recovery.core.history import DecisionStep, EffectStep, History
+from recovery.core.history import DecisionStep, EffectStep, History, Step
 from recovery.core.ids import ROOT, Epoch, check_step_name, step_id
 from recovery.core.instants import iso
 from recovery.core.judgement import Judgement, conclude
-from recovery.core.operations import Append, Ask, Close, Decide, Now, Op, Send, Sleep
+from recovery.core.operations import Append, Ask, Close, Decide, Now, Send, Sleep
 from recovery.core.policy import Budget
 from recovery.core.rows import Action, Reason
+from recovery.core.timing import possibly_sent
 
 
 class Unwind(BaseException):
@@ -86,6 +87,7 @@ class Request:
             contract=self.contract.digest,
             timeout_us=self.timeout_us,
             at_us=at_us,
+            valid_until_us=None if self.contract.valid_for_us is None else at_us + self.contract.valid_for_us,
         )
 
 
@@ -250,7 +252,7 @@ class Machine:
                     pending = await self._attempt(request, effect, judgement, pending, now_us)
                 case Action.ASK:
                     await self._append([pending] if pending else [])
-                    answer = await Ask(request.subject, effect.intent)
+                    answer = await Ask(request.subject, effect.intent, str(self.epoch))
                     pending = await self._observed(step, answer, Source.PROBE, asked_at_us=now_us)
                 case Action.WAIT:
                     await self._wait(request, effect, judgement, pending)
@@ -298,11 +300,18 @@ class Machine:
             await self._append([replace(pending, attempt=attempt)])
         else:
             await self._append([pending, attempt] if pending else [attempt])
-        operation: Op[Answered] = (Close if closing else Send)(request.subject, effect.intent, attempt)
-        answer = await operation
+        answer = await self._leave(request, self.history.steps[effect.step], attempt, closing=closing)
         return await self._observed(
             effect.step, answer, Source.CLOSE if closing else Source.REPLY, asked_at_us=now_us, attempt=attempt.number
         )
+
+    async def _leave(self, request: Request, effect: Step, attempt: Attempt, *, closing: bool) -> Answered:
+        """The attempt itself, durable by now."""
+        assert isinstance(effect, EffectStep)
+        if closing:
+            return await Close(request.subject, effect.intent, attempt)
+        first_sent_us = min(each.sent_at_us for each in possibly_sent(effect))
+        return await Send(request.subject, effect.intent, attempt, first_sent_us)
 
     async def _observed(
         self, step: str, answer: Answered, source: Source, *, asked_at_us: int, attempt: int | None = None

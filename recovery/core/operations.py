@@ -52,14 +52,16 @@ class Send(Op[Answered]):
     subject: Any  # the bound call; the core never looks inside
     intent: Intent
     attempt: Attempt
+    first_sent_us: int  # of the first attempt that may have left
 
 
 @dataclass(frozen=True, slots=True)
 class Ask(Op[Answered]):
-    """Ask the environment, read-only."""
+    """Ask the environment, read-only but for the fence: `epoch` is the asker's, for environments that raise theirs to it."""
 
     subject: Any
     intent: Intent
+    epoch: str
 
 
 @dataclass(frozen=True, slots=True)

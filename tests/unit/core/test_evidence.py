@@ -87,6 +87,8 @@ def naive_times(story: Story, contract: Contract, timeout: int) -> tuple[int | N
             continue
         if "not_sent" not in said and (t0 is None or attempt.sent_at_us < t0):
             t0 = attempt.sent_at_us
+        if contract.kind is Kind.READ:
+            continue
         harmless = [kind for kind in said if kind in {"not_sent", "turned_away", "refused"}]
         if harmless and all(kind in {"not_sent", "turned_away", "refused", "unreachable"} for kind in said):
             continue
