@@ -47,7 +47,8 @@ def test_an_attempt_that_is_written_after_its_send(monkeypatch: pytest.MonkeyPat
             send_until_us=now_us + effect.intent.timeout_us,
             epoch=str(self.epoch),
         )
-        answer = await (Close if closing else Send)(request.subject, effect.intent, attempt)
+        subject, intent = request.subject, effect.intent
+        answer = await (Close(subject, intent, attempt) if closing else Send(subject, intent, attempt, attempt.sent_at_us))
         await self._append([replace(pending, attempt=attempt)] if isinstance(pending, Intent) else [attempt])
         return await self._observed(effect.step, answer, Source.REPLY, asked_at_us=now_us, attempt=attempt.number)
 
