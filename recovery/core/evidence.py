@@ -120,7 +120,7 @@ class _Weighing:
             exposed=exposed,
             wanted=self.wanted(),
             resend=self.resend(),
-            attempts_left=len(possibly_sent(self.step)) < situation.budget.attempts,
+            attempts_left=len(possibly_sent(self.step)) < max(situation.budget.attempts, self.step.attempts_allowed),
             ask=ask,
             close=self.close(exposed),
             absence=self.absence(exposed, ask),

@@ -15,7 +15,6 @@ from typing import Any
 from recovery.core.contracts import Contract
 from recovery.core.contradictions import records, taken_in
 from recovery.core.entries import (
-    JSON,
     Answered,
     Attempt,
     Decision,
@@ -25,7 +24,6 @@ from recovery.core.entries import (
     Settled,
     Source,
     Status,
-    kind_of,
 )
 from recovery.core.errors import (
     ConcurrentStep,
@@ -41,11 +39,12 @@ from recovery.core.errors import (
 )
 from recovery.core.evidence import Situation
 from recovery.core.history import DecisionStep, EffectStep, History, Step
-from recovery.core.ids import ROOT, Epoch, check_step_name, step_id
+from recovery.core.ids import ROOT, Epoch, check_step_name, digest_bytes, step_id
 from recovery.core.instants import iso
 from recovery.core.judgement import Judgement, conclude
-from recovery.core.operations import Append, Ask, Close, Decide, Now, Send, Sleep
+from recovery.core.operations import Append, Ask, Close, Decide, HoldContract, Now, Send, Sleep
 from recovery.core.policy import Budget
+from recovery.core.request import Request, holding
 from recovery.core.rows import Action, Reason
 from recovery.core.timing import possibly_sent
 
@@ -59,38 +58,6 @@ class Unwind(BaseException):
         super().__init__(str(error))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One effect as the workflow asks for it now: what would be written into a new intent, and what can be asked."""
-
-    effect: str
-    environment: str
-    scope: str
-    key: str
-    fingerprint: str
-    arguments: JSON
-    contract: Contract
-    timeout_us: int
-    can_probe: bool
-    can_close: bool
-    subject: Any
-
-    def intent(self, step: str, at_us: int) -> Intent:
-        return Intent(
-            step=step,
-            effect=self.effect,
-            environment=self.environment,
-            scope=self.scope,
-            key=self.key,
-            fingerprint=self.fingerprint,
-            arguments=self.arguments,
-            contract=self.contract.digest,
-            timeout_us=self.timeout_us,
-            at_us=at_us,
-            valid_until_us=None if self.contract.valid_for_us is None else at_us + self.contract.valid_for_us,
-        )
-
-
 @dataclass(slots=True)
 class Machine:
     """The state of one run under one claim.
@@ -99,6 +66,7 @@ class Machine:
     contracts: those of the history's intents, by digest.
     restored: the database was declared restored after the run was opened.
     same_bytes: the code is of the version that opened the run; another one may make other bytes of the same arguments (A5).
+    holds: contracts under which nothing is sent, by digest or name.
     unrecorded: why a step ended and left no entry. The workflow may end with that, but no later step may follow: its record would stand
     where a replay expects this one.
     requests: what the workflow asked for, by step.
@@ -110,8 +78,8 @@ class Machine:
     deadline_us: int | None
     contracts: dict[str, Contract] = field(default_factory=dict)
     restored: bool = False
-    held: bool = False
     same_bytes: bool = True
+    holds: frozenset[str] = frozenset()
     judgements: list[tuple[EffectStep, Judgement]] = field(default_factory=list)
     stopped: Unwind | None = None
     unrecorded: RecoveryError | None = None
@@ -240,7 +208,7 @@ class Machine:
         while True:
             now_us = await Now()
             fresh = pending if isinstance(pending, Observation) else None
-            judgement = conclude(effect, self._situation(request, effect, now_us), fresh)
+            judgement = conclude(effect, self.situation(request, effect, now_us), fresh)
             self.judgements.append((effect, judgement))
             match judgement.action:
                 case Action.DIVERGE:
@@ -265,17 +233,19 @@ class Machine:
             if isinstance(recorded, EffectStep):
                 effect = recorded
 
-    def _situation(self, request: Request, effect: EffectStep, now_us: int) -> Situation:
+    def situation(self, request: Request, effect: EffectStep, now_us: int) -> Situation:
+        """What the step is judged in, as the workflow asks for it now."""
         pinned = self.contracts.get(effect.intent.contract, request.contract)
+        contracts = (pinned,) if pinned == request.contract else (pinned, request.contract)
         return Situation(
             now_us=now_us,
-            contracts=(pinned,) if pinned == request.contract else (pinned, request.contract),
+            contracts=contracts,
             budget=self.budget,
             can_probe=request.can_probe,
             can_close=request.can_close,
             restored=self.restored,
             incarnation=self.epoch.incarnation,
-            held=self.held,
+            held=holding(contracts, self.holds),
             scope_changed=effect.intent.scope != request.scope,
             replay_fingerprint=request.fingerprint,
             same_bytes=self.same_bytes,
@@ -351,9 +321,18 @@ class Machine:
         await Sleep(judgement.next_look_us, f"{effect.step}: {judgement.reason.value}")
 
     async def _park(self, request: Request, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None) -> None:
+        if judgement.reason is Reason.CONTRACT_BROKEN:
+            await self._hold_contracts(request, effect, judgement)
         status = Status.HELD if judgement.reason is Reason.HELD else Status.IN_DOUBT
         await self._conclude(judgement, pending, status)
         raise self.stop(EffectInDoubt(**self._about(request, effect, judgement.reason.value)))
+
+    async def _hold_contracts(self, request: Request, effect: EffectStep, judgement: Judgement) -> None:
+        """Durable before the verdict. The token names the evidence, so that looking again does not hold what a person has released."""
+        reason = f"run {self.history.run_id}, step {effect.step}: {judgement.reason.value}"
+        for contract in sorted({effect.intent.contract, request.contract.digest}):
+            seen = (self.history.run_id, effect.step, contract, *map(str, judgement.evidence))
+            await HoldContract(contract, reason, judgement.at_us, digest_bytes(*(part.encode() for part in seen)))
 
     async def _conclude(self, judgement: Judgement, pending: Intent | Observation | None, status: Status) -> None:
         """Journal a verdict that settles nothing, once: looking again without news appends nothing (I7)."""
@@ -390,11 +369,3 @@ class Machine:
             raise InvariantViolated(f"run {self.history.run_id}: an append failed in a way that no store may") from error
         for entry in entries:
             self.history.add(entry)
-
-
-def bracket_of(append: Append) -> str:
-    """The crash point around this append: named after what it makes durable last."""
-    last = append.entries[-1]
-    if isinstance(last, Settled) and last.step == ROOT:
-        return "append.ended"
-    return f"append.{kind_of(last)}"

@@ -11,7 +11,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from recovery.core.entries import JSON, Answered, Attempt, Entry, Intent, Status
+from recovery.core.entries import JSON, Answered, Attempt, Entry, Intent, Settled, Status, kind_of
+from recovery.core.ids import ROOT
 
 T = TypeVar("T")
 
@@ -74,6 +75,16 @@ class Close(Op[Answered]):
 
 
 @dataclass(frozen=True, slots=True)
+class HoldContract(Op[None]):
+    """Hold a contract that turned out not to be true, until a person releases it. The same token again changes nothing."""
+
+    contract: str  # digest
+    reason: str
+    at_us: int
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
 class Decided:
     """What a deciding function gave, in stored form: a value, or the name of its error and a description."""
 
@@ -127,3 +138,11 @@ class Execute(Op[Returned | Raised]):
     input: JSON
     machine: Any
     writer: Any
+
+
+def bracket_of(append: Append) -> str:
+    """The crash point around this append: named after what it makes durable last."""
+    last = append.entries[-1]
+    if isinstance(last, Settled) and last.step == ROOT:
+        return "append.ended"
+    return f"append.{kind_of(last)}"

@@ -13,7 +13,8 @@ from recovery.core.contracts import microseconds
 from recovery.core.entries import Decision, OutcomeKind, Settled
 from recovery.core.errors import DecisionFailed, InvalidName, NotExecuted, OutcomeUnavailable
 from recovery.core.ids import check_key, derive_key
-from recovery.core.machine import Machine, Request
+from recovery.core.machine import Machine
+from recovery.core.request import Request
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound
 from recovery.definitions.registry import check_complete

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recovery import reconciler
+from recovery import claims
 from recovery.core import evidence, judgement, machine
 from recovery.core.chain import chained
 from recovery.core.entries import Answered, AnswerKind, Attempt, Intent, Settled, Source
@@ -245,4 +245,4 @@ def test_the_planted_ones_pass_without_the_bug() -> None:
     """The control: everything above is green as it stands in the repository."""
     for name in ("zombie, keyed, sends while the new owner is about to", "lost reply, opaque, in doubt"):
         assert played(named(name)).problems == ()
-    assert reconciler.POLL.total_seconds() > 0
+    assert claims.POLL.total_seconds() > 0

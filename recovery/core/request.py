@@ -1,0 +1,49 @@
+"""Requests: one effect as the workflow asks for it now.
+
+Owns what would be written into a new intent, and which contracts a person may hold. Invariant: plain data; the core never looks into the bound call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from recovery.core.contracts import Contract
+from recovery.core.entries import JSON, Intent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One effect as the workflow asks for it now: what would be written into a new intent, and what can be asked."""
+
+    effect: str
+    environment: str
+    scope: str
+    key: str
+    fingerprint: str
+    arguments: JSON
+    contract: Contract
+    timeout_us: int
+    can_probe: bool
+    can_close: bool
+    subject: Any
+
+    def intent(self, step: str, at_us: int) -> Intent:
+        return Intent(
+            step=step,
+            effect=self.effect,
+            environment=self.environment,
+            scope=self.scope,
+            key=self.key,
+            fingerprint=self.fingerprint,
+            arguments=self.arguments,
+            contract=self.contract.digest,
+            timeout_us=self.timeout_us,
+            at_us=at_us,
+            valid_until_us=None if self.contract.valid_for_us is None else at_us + self.contract.valid_for_us,
+        )
+
+
+def holding(contracts: tuple[Contract, ...], holds: frozenset[str]) -> bool:
+    """Whether one of `contracts` is held, by its digest or by its name."""
+    return bool(holds) and any(contract.digest in holds or contract.name in holds for contract in contracts)
