@@ -135,12 +135,12 @@ def test_a_keyless_effect_that_is_simply_tried_again(monkeypatch: pytest.MonkeyP
 
 @COLOURS
 def test_a_changed_request_that_is_sent_all_the_same(monkeypatch: pytest.MonkeyPatch, colour: str) -> None:
-    situation = Machine._situation
+    situation = Machine.situation
 
     def blind(self: Machine, *given: Any) -> Any:
         return replace(situation(self, *given), replay_fingerprint=None)
 
-    monkeypatch.setattr(Machine, "_situation", blind)
+    monkeypatch.setattr(Machine, "situation", blind)
     caught(played(named("other arguments, keyed, the environment would not notice"), colour), "exit is settled, expected diverged")
 
 
