@@ -14,7 +14,7 @@ from recovery.core.contracts import Contract, Kind, Replay, microseconds
 from recovery.core.entries import AnswerKind, Source
 from recovery.core.errors import InvariantViolated
 from recovery.core.facts import SELF_EVIDENT, Absence, Ask, Close, Facts, Finding, Gate, Resend, decided
-from recovery.core.findings import Findings, Reading
+from recovery.core.findings import Findings, Reading, open_items
 from recovery.core.history import EffectStep, Noted
 from recovery.core.policy import Budget
 from recovery.core.timing import (
@@ -81,11 +81,11 @@ def _support(finding: Finding, found: Findings, step: EffectStep) -> tuple[Noted
 
 
 def back_off_until(step: EffectStep, budget: Budget) -> int | None:
-    """When the next try is due after tries that told nothing; None after an answer that tells something."""
+    """When the next try is due after tries that told nothing, or left items of a batch open; None after any other answer."""
     tries = [noted for noted in step.observations if noted.observation.source in _TRIES]
     silent = 0
     for noted in reversed(tries):
-        if noted.answer.kind not in SAYS_NOTHING:
+        if noted.answer.kind not in SAYS_NOTHING and not open_items(noted.answer):
             break
         silent += 1
     if not silent:
@@ -148,7 +148,8 @@ class _Weighing:
 
     def hopeless(self) -> bool:
         """No key, nothing to ask, nothing to close: waiting would bring nothing."""
-        return not self.contract.keyed and not self.situation.can_probe and not self.situation.can_close
+        repeatable = self.contract.keyed or self.contract.kind is Kind.READ
+        return not repeatable and not self.situation.can_probe and not self.situation.can_close
 
     # -- rule 1 --------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from recovery.core.contracts import Contract, Deletion, Enforced, Kind, Replay
-from recovery.core.entries import JSON, AnswerKind, OutcomeKind, Source
+from recovery.core.entries import JSON, Answered, AnswerKind, OutcomeKind, Source
 from recovery.core.facts import Finding
 from recovery.core.history import EffectStep, Noted
 from recovery.core.ids import Epoch
@@ -25,6 +25,7 @@ from recovery.core.timing import (
     key_retention_us,
     lookup_of,
     possibly_sent,
+    quiet_after,
     tombstones,
 )
 
@@ -98,8 +99,20 @@ class Reading:
             found.setdefault(self._worth(noted), (noted,))
         if self.contract.kind is Kind.SWALLOW and (accepted := [n for n in self._of(AnswerKind.ACCEPTED) if self._in_window(n)]):
             found[Finding.SWALLOWED] = (accepted[0],)
-        if batches := [noted for noted in self._of(AnswerKind.ITEMS) if _none_open(noted.answer.value)]:
+        if batches := [noted for noted in self._batches() if self._batch_final(noted)]:
             found[Finding.MIXED] = (batches[0],)
+
+    def _batches(self) -> list[Noted]:
+        """Answers that name every item of a batch as applied or rejected."""
+        return [noted for noted in self._of(AnswerKind.ITEMS) if not open_items(noted.answer)]
+
+    def _batch_final(self, noted: Noted) -> bool:
+        """Whether no item that this answer rejects can be applied by another copy: rule 1, item by item."""
+        if all(item["kind"] == AnswerKind.FOUND.value for item in noted.answer.value) or self._remembered():
+            return True
+        others = [attempt for attempt in exposed_attempts(self.step) if attempt.number != noted.observation.attempt]
+        until = quiet_after(others, self.contract)
+        return not self.situation.restored and (until is None or noted.observation.asked_at_us > until)
 
     def _worth(self, noted: Noted) -> Finding:
         answer = noted.answer
@@ -112,7 +125,8 @@ class Reading:
         return Finding.RECEIPT_STABLE if self.stable(answer.value) is not None else Finding.VALUE_UNKNOWN
 
     def original(self, noted: Noted) -> bool:
-        """Whether this is the first reply or an exact copy of it, rather than the object's present state."""
+        """Whether this is the first reply or an exact copy of it, rather than the object's present state. The first attempt may land
+        after a later one, and then its own reply is not the first."""
         observation = noted.observation
         if not observation.answer.original:
             return False
@@ -120,8 +134,10 @@ class Reading:
             return True
         if observation.attempt is None:
             return lookup_of(self.contract).original and not self.contract.shown_once
-        earlier = [attempt for attempt in exposed_attempts(self.step) if attempt.number < observation.attempt]
-        return not earlier or (self.contract.replay_success is not Replay.CURRENT and not self.contract.shown_once)
+        if self.contract.replay_success is not Replay.CURRENT and not self.contract.shown_once:
+            return True
+        others = [attempt for attempt in exposed_attempts(self.step) if attempt.number != observation.attempt]
+        return all(attempt.sent_at_us > observation.observed_at_us for attempt in others)
 
     def stable(self, value: JSON) -> dict[str, JSON] | None:
         """The stable fields of a receipt's value, or None if the contract names none or some are missing."""
@@ -142,8 +158,11 @@ class Reading:
         return any(name in value and name in asked and value[name] != asked[name] for name in self.contract.stable_fields)
 
     def same(self, a: Noted, b: Noted) -> bool:
-        """Whether two receipts are of one effect: by their ids, else by stable fields, else, for two originals, by value."""
+        """Whether two receipts are of one effect: by their ids, else by stable fields, else, for two originals, by value. Reading
+        twice is no second effect, whatever it shows."""
         left, right = a.answer, b.answer
+        if self.contract.kind is Kind.READ:
+            return True
         if left.receipt and right.receipt:
             return left.receipt == right.receipt
         if not {left.kind, right.kind} <= {AnswerKind.FOUND}:
@@ -169,12 +188,18 @@ class Reading:
                 found.setdefault(Finding.REJECTED_REMEMBERED, (noted,))
             elif self._after_quiet(noted):
                 found.setdefault(Finding.REJECTED_AFTER_QUIET, (noted,))
-            elif not self.timing.quiet(self.situation.now_us) and not self.situation.restored:
+            elif self._early():
+                found.setdefault(Finding.REJECTED_EARLY, (noted,))
+        for noted in self._batches():
+            if not self._batch_final(noted) and self._early():
                 found.setdefault(Finding.REJECTED_EARLY, (noted,))
         if proofs := tuple(noted for noted in tombstones(self.step) if self._in_time(noted)):
             found[Finding.NEVER_EXECUTED] = proofs[:1]
         elif fenced := tuple(noted for noted in self._of(AnswerKind.ABSENT) if self._fenced(noted)):
             found[Finding.NEVER_EXECUTED] = fenced[:1]
+
+    def _early(self) -> bool:
+        return not self.timing.quiet(self.situation.now_us) and not self.situation.restored
 
     def _remembered(self) -> bool:
         """Rule 1: the store keeps rejections, fails closed, and every attempt that may have left lies in one window."""
@@ -306,7 +331,9 @@ class Reading:
         return (kind is AnswerKind.ABSENT and self.final(noted)) or (kind is AnswerKind.CLOSED and self._in_time(noted))
 
 
-def _none_open(items: JSON) -> bool:
-    """Whether a batch's answer names every item as applied or rejected."""
-    closed = {AnswerKind.FOUND.value, AnswerKind.REFUSED.value}
-    return isinstance(items, list) and bool(items) and all(isinstance(item, dict) and item.get("kind") in closed for item in items)
+def open_items(answer: Answered) -> bool:
+    """Whether this is a batch's answer that leaves an item open: neither applied nor rejected, or not named at all."""
+    items, closed = answer.value, {AnswerKind.FOUND.value, AnswerKind.REFUSED.value}
+    if answer.kind is not AnswerKind.ITEMS:
+        return False
+    return not isinstance(items, list) or not items or any(not isinstance(i, dict) or i.get("kind") not in closed for i in items)
