@@ -148,8 +148,7 @@ class _Weighing:
 
     def hopeless(self) -> bool:
         """No key, nothing to ask, nothing to close: waiting would bring nothing."""
-        repeatable = self.contract.keyed or self.contract.kind is Kind.READ
-        return not repeatable and not self.situation.can_probe and not self.situation.can_close
+        return not self.contract.keyed and not self.situation.can_probe and not self.situation.can_close
 
     # -- rule 1 --------------------------------------------------------------------------------------------------------
 
@@ -186,11 +185,11 @@ class _Weighing:
     # -- asking and closing --------------------------------------------------------------------------------------------
 
     def answers(self) -> list[Noted]:
-        """What probes told, since the last of them that saw a copy at work."""
+        """What probes told, since a copy was last seen at work. What was seen late counts from when it was seen."""
         told: list[Noted] = []
         for noted in self.step.observations:
             if noted.answer.kind is AnswerKind.IN_FLIGHT:
-                told.clear()
+                told = [answer for answer in told if _asked_since(answer, noted)]
             elif noted.observation.source is Source.PROBE and noted.answer.kind not in SAYS_NOTHING:
                 told.append(noted)
         return told
@@ -240,6 +239,12 @@ class _Weighing:
         if any(reading.assumed(noted) for noted in absent):
             return Absence.TRUSTED if self.contract.trust_settle else Absence.UNPROVEN
         return Absence.PENDING if ahead else Absence.UNPROVEN
+
+
+def _asked_since(answer: Noted, seen: Noted) -> bool:
+    """Late evidence stands behind everything else, so there the order in which things became known says nothing."""
+    asked, at = answer.observation.asked_at_us, seen.observation.observed_at_us
+    return asked >= at if seen.observation.source is Source.LATE else asked > at
 
 
 def _incarnation(noted: Noted) -> int:

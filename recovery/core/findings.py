@@ -126,7 +126,7 @@ class Reading:
 
     def original(self, noted: Noted) -> bool:
         """Whether this is the first reply or an exact copy of it, rather than the object's present state. The first attempt may land
-        after a later one, and then its own reply is not the first."""
+        after a later one, and then its own reply is not the first; in a restored journal there may be such a one that nobody knows."""
         observation = noted.observation
         if not observation.answer.original:
             return False
@@ -137,7 +137,7 @@ class Reading:
         if self.contract.replay_success is not Replay.CURRENT and not self.contract.shown_once:
             return True
         others = [attempt for attempt in exposed_attempts(self.step) if attempt.number != observation.attempt]
-        return all(attempt.sent_at_us > observation.observed_at_us for attempt in others)
+        return not self.situation.restored and all(attempt.sent_at_us > observation.observed_at_us for attempt in others)
 
     def stable(self, value: JSON) -> dict[str, JSON] | None:
         """The stable fields of a receipt's value, or None if the contract names none or some are missing."""
@@ -158,11 +158,8 @@ class Reading:
         return any(name in value and name in asked and value[name] != asked[name] for name in self.contract.stable_fields)
 
     def same(self, a: Noted, b: Noted) -> bool:
-        """Whether two receipts are of one effect: by their ids, else by stable fields, else, for two originals, by value. Reading
-        twice is no second effect, whatever it shows."""
+        """Whether two receipts are of one effect: by their ids, else by stable fields, else, for two originals, by value."""
         left, right = a.answer, b.answer
-        if self.contract.kind is Kind.READ:
-            return True
         if left.receipt and right.receipt:
             return left.receipt == right.receipt
         if not {left.kind, right.kind} <= {AnswerKind.FOUND}:
@@ -173,10 +170,13 @@ class Reading:
         return not (self.original(a) and self.original(b)) or left.value == right.value
 
     def _in_window(self, noted: Noted) -> bool:
-        number = noted.observation.attempt
-        sent = [attempt for attempt in possibly_sent(self.step) if attempt.number == number]
-        first = sent and sent[0].sent_at_us == self.timing.t0_us
-        return bool(sent) and (bool(first) or fits_window(sent[0].send_until_us, self.timing.t0_us, self.contract))
+        """Whether an acceptance is of one effect: of the first attempt that may have acted, or of a copy inside that one's window."""
+        exposed = exposed_attempts(self.step)
+        for attempt in exposed:
+            if attempt.number == noted.observation.attempt:
+                first = attempt.sent_at_us == min(other.sent_at_us for other in exposed)
+                return first or fits_window(attempt.send_until_us, self.timing.t0_us, self.contract)
+        return False
 
     # -- negative ------------------------------------------------------------------------------------------------------
 

@@ -101,7 +101,9 @@ class Environment:
             return [("refuses it: first sent too long ago", after, _told[AnswerKind.EXPIRED])]
         happenings = self._keyed(after, now) if contract.keyed else self._execute(after, now)
         if contract.fail_open:
-            happenings += [(f"{label}, its key store being down", *rest) for label, *rest in self._execute(after, now, recorded=False)]
+            happenings += [
+                (f"{label}, its key store being down", *rest) for label, *rest in self._execute(after, now, recorded=False)
+            ]
         if self.busy and any(not other.closing for other in rest):
             happenings.append(("is busy with another copy", after, _told[AnswerKind.IN_FLIGHT]))
         return happenings
@@ -256,7 +258,9 @@ class Environment:
 
 def _items(world: World, refused: bool) -> Answered:
     """What a batch's reply says of each item; one that is neither applied nor refused is open."""
-    kinds = [AnswerKind.FOUND if done else AnswerKind.REFUSED if refused else AnswerKind.UNREACHABLE for done in items_applied(world)]
+    kinds = [
+        AnswerKind.FOUND if done else AnswerKind.REFUSED if refused else AnswerKind.UNREACHABLE for done in items_applied(world)
+    ]
     return Answered(kind=AnswerKind.ITEMS, value=_List(Fields(kind=kind.value) for kind in kinds))
 
 

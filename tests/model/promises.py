@@ -91,7 +91,9 @@ def _check_unanswered(step: EffectStep, stretch: Stretch, now: int) -> None:
 
 def _check_second_look(stage: Stage, before: State, stretch: Stretch) -> None:
     again = stage.workers.stretch(stretch.journal, None, before.now, before.flags)
-    if not stage.setting.honest and again.rows == ("contradicted",):  # late evidence has no place in the chain that evidence could name
+    if not stage.setting.honest and again.rows == (
+        "contradicted",
+    ):  # late evidence has no place in the chain that evidence could name
         again = stage.workers.stretch(again.journal, None, before.now, before.flags)
     if again.appended or again.ends != stretch.ends or again.until != stretch.until:
         raise Violated(f"I7: looking again appends {again.appended} entries and ends in {again.ends}, by {', '.join(again.rows)}")
@@ -108,7 +110,9 @@ def _check_doubt(stage: Stage, before: State, step: EffectStep, stretch: Stretch
     for noted in step.observations:
         told, source = noted.answer, noted.observation.source
         if told.kind is AnswerKind.FOUND and source is not Source.OPERATOR and isinstance(told.value, dict):
-            alone = all(attempt.sent_at_us > noted.observation.observed_at_us for attempt in step.attempts[1:])
+            alone = not before.flags.incarnation and all(
+                attempt.sent_at_us > noted.observation.observed_at_us for attempt in step.attempts[1:]
+            )
             first = alone or (contract.replay_success is Replay.ORIGINAL and not contract.shown_once)
             if (first and told.value.get("state") == 0) or (contract.stable_fields and not contract.shown_once):
                 raise Violated(f"I2: parks by {stretch.rows[-1]}, and the outcome is told")
@@ -173,6 +177,7 @@ def _check_found(stage: Stage, start: State, calm: State, stretch: Stretch, rows
     contract, step = stage.environment.contract, stage.workers.journals.step(start.journal)
     if step is None or stage.environment.batched:
         return
+    _check_unsent(stage, start, step, rows)
     lookup = contract.lookup
     seen = lookup is not None and lookup.authoritative and lookup.retention_us is None and lookup.marker_reliable
     visible = seen and lookup is not None and lookup.deletion is not Deletion.INVISIBLE
@@ -182,6 +187,15 @@ def _check_found(stage: Stage, start: State, calm: State, stretch: Stretch, rows
         raise Violated(f"liveness: it happened and can be seen, and recovery ends in doubt: {', '.join(rows)}")
     if start.flags.wanted and not start.world.refusing and _licensed(stage, start, step):
         raise Violated(f"liveness: the key may be sent again, and recovery ends in doubt: {', '.join(rows)}")
+
+
+def _check_unsent(stage: Stage, start: State, step: EffectStep, rows: list[str]) -> None:
+    harmless = {AnswerKind.NOT_SENT, AnswerKind.TURNED_AWAY}
+    proven = all(_said(step, attempt) and _said(step, attempt) <= harmless for attempt in step.attempts)
+    left = sum(AnswerKind.NOT_SENT not in _said(step, attempt) for attempt in step.attempts) < stage.setting.attempts
+    told = any(noted.observation.attempt is None for noted in step.observations)
+    if proven and left and not told and not start.world.refusing and not start.world.events:
+        raise Violated(f"liveness: nothing was done, by proof, and recovery ends in doubt: {', '.join(rows)}")
 
 
 def _licensed(stage: Stage, start: State, step: EffectStep) -> bool:

@@ -88,4 +88,4 @@ def _history(
         at, line = back
         lines.append(line)
     story = "\n".join(f"  {number:2}. {line}" for number, line in enumerate(reversed(lines), start=1))
-    return f"{setting.name}: {problem or type(problem).__name__}\n{story}"
+    return f"{setting.name}: {str(problem) or type(problem).__name__}\n{story}"

@@ -33,6 +33,7 @@ CONTRACTS: Final[dict[str, Contract]] = {
     "read": READ,
     "keyed": KEYED,
     "keyed, forgets rejections": FORGETS,
+    "keyed, window of five": replace(KEYED, window_us=5),
     "keyed, short window": replace(KEYED, window_us=3),
     "keyed, short window, forgets rejections": replace(FORGETS, window_us=3),
     "keyed, window of one more than a re-send needs": replace(KEYED, window_us=4),
@@ -76,6 +77,7 @@ CONTRACTS: Final[dict[str, Contract]] = {
     "first-sent": FIRST_SENT,
     "first-sent, lagging": replace(FIRST_SENT, lookup=Lookup(lag_us=1)),
     "first-sent, cannot be asked": replace(FIRST_SENT, lookup=None),
+    "first-sent, copies may act long": replace(FIRST_SENT, settle_window_us=7),
     "first-sent, prunes": replace(FIRST_SENT, lookup=Lookup(retention_us=8)),
     "co-transactional": COTX,
     "co-transactional, cannot be closed": replace(COTX, close=False),
@@ -124,7 +126,15 @@ SHORT: Final = 8
 ALONE: Final = Allowance(claims=1, stalls=0)
 FAILING: Final = ("keeps failures", "forgets failures", "resumes failures")
 BUSY: Final = ("keyed", "keyed, can be asked", "probeable, trusting", "probeable, deadline", "co-transactional")
-THREE: Final = ("keyed", "keyed, forgets rejections", "probeable, trusting", "keyed, can be closed and asked", "opaque", "first-sent")
+THREE: Final = (
+    "keyed",
+    "keyed, window of five",
+    "keyed, forgets rejections",
+    "probeable, trusting",
+    "keyed, can be closed and asked",
+    "opaque",
+    "first-sent",
+)
 WORD: Final = ("keyed", "probeable", "opaque")
 
 
@@ -145,7 +155,9 @@ def _weathers(name: str, contract: Contract) -> Iterator[Setting]:
     for skew in (-1, 0, 1) if contract.kind is Kind.FIRST_SENT or contract.enforced is Enforced.DEADLINE else (0,):
         ahead = {-1: ", its clock behind", 0: "", 1: ", its clock ahead"}[skew]
         for weather, allowance, more in _allowances(name, contract):
-            yield Setting(name=f"{name}{ahead}: {weather}", contracts=(contract,), allowance=allowance, fails=fails, skew=skew, **more)
+            yield Setting(
+                name=f"{name}{ahead}: {weather}", contracts=(contract,), allowance=allowance, fails=fails, skew=skew, **more
+            )
 
 
 def _allowances(name: str, contract: Contract) -> Iterator[tuple[str, Allowance, dict[str, Any]]]:
@@ -158,6 +170,8 @@ def _allowances(name: str, contract: Contract) -> Iterator[tuple[str, Allowance,
     yield "another scope", ALONE._replace(scope=2), {"horizon": SHORT}
     if lookup is not None and lookup.deletion is not Deletion.IMPOSSIBLE:
         yield "somebody removes it", ALONE._replace(removed=1), {}
+    if name == "keyed":  # its key covers both; where nothing does, A5 rules this out
+        yield "doubled on its way", TWO._replace(doubled=1), {}
     if contract.kind is Kind.NAMED:
         yield "somebody takes the name", TWO._replace(taken=1, removed=1), {}
         yield "restored, and somebody takes the name", ALONE._replace(taken=1, restored=1), {}
@@ -167,7 +181,13 @@ def _allowances(name: str, contract: Contract) -> Iterator[tuple[str, Allowance,
         yield "three workers", Allowance(claims=2, stalls=1), {"attempts": 3}
     if name in WORD:
         yield "an operator speaks", ALONE._replace(word=1, unwanted=1, turned=1), {}
+    if name == "keyed, can be asked, lagging":
+        yield "one attempt", ALONE, {"attempts": 1}
+    if name == "keyed, forgets rejections":
+        lost = Allowance(claims=2, stalls=1, restored=1, stock=1)
+        yield "restored, and stock comes back", lost, {"refusing": True, "horizon": SHORT}
     if contract.kind is Kind.OPAQUE:
+        yield "restored, and no longer wanted", ALONE._replace(restored=1, unwanted=1), {}
         yield "with a probe", TWO, {"can_probe": True}
 
 

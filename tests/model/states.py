@@ -12,7 +12,19 @@ from typing import NamedTuple
 
 from recovery.core.contracts import Contract, Deletion
 from recovery.core.entries import Answered, AnswerKind, OutcomeKind, Source
-from tests.model.environment import DELETED, FOREIGN, NOT_SENT, OURS, TURNED_AWAY, UNREACHABLE, Copy, Environment, World, executions, receipt
+from tests.model.environment import (
+    DELETED,
+    FOREIGN,
+    NOT_SENT,
+    OURS,
+    TURNED_AWAY,
+    UNREACHABLE,
+    Copy,
+    Environment,
+    World,
+    executions,
+    receipt,
+)
 from tests.model.workers import Flags, Stretch, Workers, budget_of, observation
 
 
@@ -31,6 +43,7 @@ class Allowance(NamedTuple):
     scope: int = 0  # the credential is rotated, and back
     restored: int = 0  # the journal is replaced by a backup of itself
     word: int = 0  # an operator says something, true or not
+    doubled: int = 0  # a proxy sends a copy twice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +53,7 @@ class Setting:
 
     name: str
     contracts: tuple[Contract, ...]
-    allowance: Allowance = Allowance()
+    allowance: Allowance
     actual: Contract | None = None
     attempts: int = 2
     probes: int = 2
@@ -272,6 +285,10 @@ class Stage:
             yield "somebody else takes the name", state._replace(world=after, left=_less(left, "taken")), None
         if left.unwanted and flags.wanted:
             yield "nobody wants it any more", state._replace(flags=flags._replace(wanted=False), left=_less(left, "unwanted")), None
+        if left.doubled:
+            for copy in dict.fromkeys(world.copies):
+                after = world._replace(copies=tuple(sorted((*world.copies, copy))))
+                yield f"copy {copy.number} is doubled on its way", state._replace(world=after, left=_less(left, "doubled")), None
         if left.scope and state.journal:
             scope = "there" if flags.scope == "here" else "here"
             yield f"the scope is {scope}", state._replace(flags=flags._replace(scope=scope), left=_less(left, "scope")), None
