@@ -91,10 +91,8 @@ def _check_unanswered(step: EffectStep, stretch: Stretch, now: int) -> None:
 
 def _check_second_look(stage: Stage, before: State, stretch: Stretch) -> None:
     again = stage.workers.stretch(stretch.journal, None, before.now, before.flags)
-    if not stage.setting.honest and again.rows == (
-        "contradicted",
-    ):  # late evidence has no place in the chain that evidence could name
-        again = stage.workers.stretch(again.journal, None, before.now, before.flags)
+    if stage.workers.journals.all[stretch.journal].late:  # taken into the chain, or recorded against the outcome, once
+        stretch, again = again, stage.workers.stretch(again.journal, None, before.now, before.flags)
     if again.appended or again.ends != stretch.ends or again.until != stretch.until:
         raise Violated(f"I7: looking again appends {again.appended} entries and ends in {again.ends}, by {', '.join(again.rows)}")
     step = stage.workers.journals.step(stretch.journal)

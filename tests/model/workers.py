@@ -17,9 +17,10 @@ from recovery.core.entries import Answered, Attempt, Entry, Intent, Observation,
 from recovery.core.evidence import Situation
 from recovery.core.history import EffectStep, History, fold
 from recovery.core.ids import Epoch
-from recovery.core.machine import Machine, Request, Unwind
-from recovery.core.operations import Append, Ask, Close, Now, Op, Send, Sleep
+from recovery.core.machine import Machine, Unwind
+from recovery.core.operations import Append, Ask, Close, HoldContract, Now, Op, Send, Sleep
 from recovery.core.policy import Budget
+from recovery.core.request import Request
 from tests.model.environment import Fields
 
 STEP = "reserve#1"
@@ -38,8 +39,8 @@ class Watched(Machine):
 
     wanted: bool = True
 
-    def _situation(self, request: Request, effect: EffectStep, now_us: int) -> Situation:
-        situation = Machine._situation(self, request, effect, now_us)
+    def situation(self, request: Request, effect: EffectStep, now_us: int) -> Situation:
+        situation = Machine.situation(self, request, effect, now_us)
         return replace(situation, wanted=self.wanted)
 
 
@@ -189,7 +190,7 @@ class Workers:
             if isinstance(operation, Append):
                 self._at = self.journals.append(self._at, tuple(self._pinned(entry) for entry in operation.entries))
                 self._appends += len(operation.entries)
-            elif not isinstance(operation, Now):
+            elif not isinstance(operation, Now | HoldContract):
                 return self._asked(machine, operation, now)
         raise Violated("I8: the machine goes on and on without asking anything of the world")
 
