@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test sweep matrix lint format docs clean
+.PHONY: help demo test sweep matrix model mutants lint format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,12 @@ sweep: $(VENV)/.test ## scenarios with a crash at every place, not at a sample o
 
 matrix: $(VENV)/.test ## every contract under every fault at every crash point, not a sample of them
 	RECOVERY_MATRIX=full $(BIN)/python -m pytest -q tests/scenarios/test_matrix.py
+
+model: $(VENV)/.test ## the model check in its full bound, with what it covered: some minutes
+	$(BIN)/python -m tests.model
+
+mutants: $(VENV)/.test ## break weigh and judge in every way we know, and see which tests notice: some minutes
+	$(BIN)/python -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE))
 
 lint: $(VENV)/.test ## ruff, mypy, pyright, import contracts
 	$(BIN)/ruff check .

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from recovery.core.policy import Budget, Lease
     from recovery.definitions.answer import (
         Absent,
+        Accepted,
         Answer,
         Closed,
         Expired,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         TurnedAway,
         Unreachable,
     )
+    from recovery.definitions.batched import Batched
     from recovery.definitions.call import Call
     from recovery.definitions.effect import Bound, Effect, Environment, effect
     from recovery.definitions.recovered import Contradiction, Proposal, Receipt, Recovered, RunInfo, StepVerdict
@@ -39,10 +41,12 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Absent": "recovery.definitions.answer",
+    "Accepted": "recovery.definitions.answer",
     "Answer": "recovery.definitions.answer",
     "Applied": "recovery.definitions.run",
     "AsyncEngine": "recovery.engine",
     "AsyncRun": "recovery.definitions.run",
+    "Batched": "recovery.definitions.batched",
     "Bound": "recovery.definitions.effect",
     "Budget": "recovery.core.policy",
     "Call": "recovery.definitions.call",
@@ -81,10 +85,12 @@ _MODULES = {"contracts", "errors"}
 
 __all__ = [
     "Absent",
+    "Accepted",
     "Answer",
     "Applied",
     "AsyncEngine",
     "AsyncRun",
+    "Batched",
     "Bound",
     "Budget",
     "Call",

@@ -27,12 +27,15 @@ BRACKETS: Final[dict[str, str]] = {
     "append.verdict": "a verdict that waits or parks",
     "append.settled": "a step's outcome, with the observation it rests on",
     "append.ended": "the run's own outcome",
+    "append.override": "an operator's order: hold, release, fence, redrive",
     "decide": "the user's deciding function",
     "send": "the effect: its request leaves and its reply comes back",
     "probe": "a read-only question",
     "close": "a tombstone",
     "evidence": "late evidence, outside the fence",
     "release": "giving up the lease",
+    "hold": "holding or releasing a contract, for the whole database",
+    "forget": "removing a settled run's entries, behind its stub",
 }
 """Bracket name -> what happens between its two points."""
 

@@ -7,22 +7,20 @@ Invariants: nothing of a run is read for acting before its claim has committed; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, TypeGuard
 
 from recovery import codec
+from recovery.claims import World, existing, find, held_while, load, owned, take
 from recovery.core.chain import chained, genesis
 from recovery.core.contracts import Contract, microseconds
-from recovery.core.entries import JSON, Decision, Opened, OutcomeKind, Settled, Status, Verdict, encode
+from recovery.core.entries import JSON, Decision, Opened, OutcomeKind, Override, Settled, Status, Verdict, encode
 from recovery.core.errors import (
     DecisionFailed,
     Diverged,
     EffectInDoubt,
+    HeadMoved,
     JournalCorrupt,
-    LeaseUnavailable,
     RecoveryError,
     ReplayError,
     RunDiverged,
@@ -30,7 +28,6 @@ from recovery.core.errors import (
     RunHeld,
     RunInDoubt,
     RunInputDiffers,
-    RunNotFound,
     RunUnsettled,
     Unresolved,
     UsageError,
@@ -39,58 +36,30 @@ from recovery.core.errors import (
 from recovery.core.history import History, fold
 from recovery.core.ids import ROOT, Epoch, check_run_id
 from recovery.core.instants import moment
-from recovery.core.machine import Machine
-from recovery.core.operations import Append, Boot, Execute, Now, Raised, Returned, Sleep, Use
-from recovery.core.policy import Budget, Lease
-from recovery.core.request import Unwind
-from recovery.core.rows import Action
+from recovery.core.machine import Machine, Unwind
+from recovery.core.operations import Append, Execute, Now, Raised, Returned, Use
+from recovery.core.rows import Action, Reason
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Contradiction, Recovered, StepVerdict
 from recovery.definitions.undoing import contradictions
 from recovery.definitions.workflow import Workflow
 from recovery.hindsight import record
-from recovery.ports import Journal, NewRun, Owner, RunRow
+from recovery.ports import NewRun, RunRow
 from recovery.storage.reading import Loaded, read
 from recovery.storage.writer import Writer
-
-POLL = timedelta(milliseconds=250)
-"""How often a lease that is waited for is looked at."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """What a reconciler is given. `hold` and `drop` keep the lease of a run alive; `raise_mark` lifts the clock to a journaled time."""
-
-    workflows: Mapping[str, Workflow[..., Any]]
-    budget: Budget
-    lease: Lease
-    wait_for_owner: timedelta
-    token: Callable[[], str]
-    identify: Callable[[str], Owner]
-    proven_dead: Callable[[Owner], bool]
-    raise_mark: Callable[[int], None]
-    hold: Callable[[RunRow], None]
-    drop: Callable[[RunRow], None]
-
-    def owner(self) -> Owner:
-        return self.identify(self.token())
-
-    @property
-    def lease_term_us(self) -> int:
-        return microseconds(self.lease.term)
 
 
 async def run(world: World, run_id: str, workflow: Workflow[..., Any], given: JSON) -> Recovered[Any]:
     """Start a run, or continue the one of this id. Raises RunInputDiffers, LeaseUnavailable, and what the store raises."""
     check_run_id(run_id)
     digest = workflow.digest(given)
-    row = await _find(run_id)
+    row = await find(run_id)
     if row is None:
         opened = Opened(workflow=workflow.name, version=workflow.version, input=given, input_digest=digest, at_us=await Now())
         mine = await _open(world, run_id, opened)
         if mine is not None:
-            return await _held_while(world, mine, lambda: _go(world, mine, fold(run_id, [opened]), {}, workflow))
-        row = await _find(run_id)
+            return await held_while(world, mine, lambda: _go(world, mine, fold(run_id, [opened]), {}, workflow))
+        row = await find(run_id)
         assert row is not None, "a run id that is taken stays taken"
     if row.workflow != workflow.name:
         raise RunInputDiffers(run_id=run_id, what="workflow", recorded=row.workflow, given=workflow.name)
@@ -99,13 +68,11 @@ async def run(world: World, run_id: str, workflow: Workflow[..., Any], given: JS
     return await _continue(world, row)
 
 
-async def recover(world: World, run_id: str) -> Recovered[Any]:
-    """Bring an existing run as far as it can be brought. Raises RunNotFound, LeaseUnavailable, and what the store raises."""
-    check_run_id(run_id)
-    row = await _find(run_id)
-    if row is None:
-        raise RunNotFound(run_id=run_id, database=await Use(lambda journal: journal.url))
-    return await _continue(world, row)
+async def recover(world: World, run_id: str, if_head: str | None = None) -> Recovered[Any]:
+    """Bring an existing run as far as it can be brought. Raises RunNotFound, LeaseUnavailable, and what the store raises.
+
+    if_head: the digest of the only head to go on from, as a plan names it (or its beginning). Raises HeadMoved at any other one."""
+    return await _continue(world, await existing(run_id), if_head)
 
 
 async def look(world: World, run_id: str) -> Recovered[Any]:
@@ -127,31 +94,45 @@ async def _open(world: World, run_id: str, opened: Opened) -> RunRow | None:
     row = chained(genesis(namespace, run_id), 1, "opened", ROOT, codec.dumps(encode(opened)), Epoch(incarnation, 1), world.token())
     new = NewRun(run_id, opened.workflow, opened.input_digest, Status.RUNNING, owner, world.lease_term_us, opened.at_us, (row,))
     with around("open"):
-        return await _owned(run_id, owner, lambda journal: journal.open_run(new))
+        return await owned(run_id, owner, lambda journal: journal.open_run(new))
 
 
-async def _continue(world: World, row: RunRow) -> Recovered[Any]:
+async def _continue(world: World, row: RunRow, if_head: str | None = None) -> Recovered[Any]:
     """A settled run's original outcome, or the rest of an unsettled one."""
-    if row.status is Status.HELD:
-        return _report(row.run_id, row.workflow, Status.HELD, error=RunHeld(run_id=row.run_id, reason=row.reason))
+    _check_head(row, if_head)
+    if row.status is Status.HELD and (held := (await load(row.run_id)).history.held) is not None:
+        return _held(row, held)  # nothing is claimed; where only a contract is held, the run is judged again
     if not row.status.settled:
         if row.workflow not in world.workflows:
             raise WorkflowUnknown(run_id=row.run_id, workflow=row.workflow, known=", ".join(sorted(world.workflows)) or "none")
-        row = await _take(world, row)
+        row = await take(world, row)
     if row.status.settled:
-        loaded = await record(await _load(row.run_id), world.owner(), world.token, world.raise_mark)
+        loaded = await record(await load(row.run_id), world.owner(), world.token, world.raise_mark)
         return _settled(world, loaded.run, loaded.history, against=await _against(world, loaded))
 
     workflow = world.workflows[row.workflow]
 
     async def rest() -> Recovered[Any]:
-        loaded = await _load(row.run_id)
+        loaded = await load(row.run_id)
         if loaded.run.epoch <= loaded.rows[-1].epoch:  # a claim is above every entry before it, or the fence tells nobody apart
             raise JournalCorrupt(run_id=row.run_id, seq=loaded.run.head, field="the run's epoch")
         world.raise_mark(loaded.highest_us)
+        _check_head(loaded.run, if_head)
+        if loaded.history.held is not None:
+            return _held(loaded.run, loaded.history.held)
         return await _go(world, loaded.run, loaded.history, loaded.contracts, workflow, restored=loaded.restored)
 
-    return await _held_while(world, row, rest)
+    return await held_while(world, row, rest)
+
+
+def _check_head(row: RunRow, if_head: str | None) -> None:
+    if if_head is not None and not (if_head and row.head_digest.startswith(if_head)):
+        raise HeadMoved(run_id=row.run_id, found=row.head_digest, expected=if_head)
+
+
+def _held(row: RunRow, held: Override) -> Recovered[Any]:
+    reason = f"by {held.by}: {held.reason}"
+    return _report(row.run_id, row.workflow, Status.HELD, error=RunHeld(run_id=row.run_id, reason=reason))
 
 
 async def _against(world: World, loaded: Loaded) -> tuple[Contradiction, ...]:
@@ -168,89 +149,6 @@ async def _against(world: World, loaded: Loaded) -> tuple[Contradiction, ...]:
     return contradictions(loaded.history, loaded.contracts, machine.calls, loaded.run.updated_at_us)
 
 
-async def _find(run_id: str) -> RunRow | None:
-    return await Use(lambda journal: journal.find(run_id))
-
-
-async def _load(run_id: str) -> Loaded:
-    with around("load"):
-        return await Use(lambda journal: read(journal, run_id))
-
-
-async def _take(world: World, row: RunRow) -> RunRow:
-    """Claim the run: at once where its owner is gone, else when its lease has ended on our own boot clock.
-
-    Returns the claimed row, or a row that was settled meanwhile. Raises LeaseUnavailable when the wait is over."""
-    began_us = since_us = await Boot()
-    while not row.status.settled:
-        now_us = await Boot()
-        if row.owner is None or world.proven_dead(row.owner) or now_us - since_us >= row.lease_term_us:
-            claimed = await _claim(world, row)
-            if claimed is not None:
-                return claimed
-        elif now_us - began_us >= microseconds(world.wait_for_owner):
-            raise LeaseUnavailable(run_id=row.run_id, owner=str(row.owner), epoch=str(row.epoch))
-        else:
-            await Sleep(await Now() + microseconds(POLL), f"{row.run_id}: waiting for {row.owner} to finish or its lease to end")
-        seen = await _find(row.run_id)
-        assert seen is not None, "runs are never deleted"
-        if (seen.epoch, seen.lease_counter) != (row.epoch, row.lease_counter):
-            since_us = await Boot()
-        row = seen
-    return row
-
-
-async def _claim(world: World, seen: RunRow) -> RunRow | None:
-    world.raise_mark(seen.updated_at_us)  # before the claim writes its own clock over it
-    owner, at_us = world.owner(), await Now()
-    with around("claim"):
-        term_us = world.lease_term_us
-        return await _owned(seen.run_id, owner, lambda journal: journal.claim(seen, owner, lease_term_us=term_us, at_us=at_us))
-
-
-async def _owned(run_id: str, owner: Owner, take: Callable[[Journal], RunRow | None]) -> RunRow | None:
-    """Take the run. Interrupted, that may have been done all the same: a run that nobody works on is then given up at once."""
-    try:
-        return await Use(take)
-    except Exception:
-        raise
-    except BaseException:
-        with around("release"):
-            await Use(lambda journal: _give_up(journal, run_id, owner.token))
-        raise
-
-
-async def _held_while(world: World, row: RunRow, work: Callable[[], Any]) -> Recovered[Any]:
-    """Keep the lease alive during the work, and give the run up afterwards unless it is settled."""
-    world.hold(row)
-    settled = False
-    try:
-        recovered: Recovered[Any] = await work()
-        settled = recovered.status.settled
-        return recovered
-    finally:
-        world.drop(row)
-        if not settled:
-            assert row.owner is not None
-            token = row.owner.token
-            with around("release"):
-                await Use(lambda journal: _release(journal, row.run_id, token, row.epoch))
-
-
-def _give_up(journal: Journal, run_id: str, token: str) -> None:
-    row = journal.find(run_id)
-    if row is not None and row.owner is not None and row.owner.token == token:
-        _release(journal, run_id, token, row.epoch)
-
-
-def _release(journal: Journal, run_id: str, token: str, epoch: Epoch) -> None:
-    """Best effort on the way out: where it fails, the dead process or the ended lease says the same."""
-    try:
-        journal.release(run_id, token, epoch)
-    except RecoveryError:
-        return
-
-
 async def _go(
     world: World,
     row: RunRow,
@@ -262,6 +160,7 @@ async def _go(
 ) -> Recovered[Any]:
     """Run the workflow from its beginning and settle the run, under our claim."""
     max_wait = world.budget.max_wait
+    holds = await Use(lambda journal: journal.holds())
     assert history.opened is not None
     machine = Machine(
         history=history,
@@ -271,6 +170,7 @@ async def _go(
         contracts=contracts,
         restored=restored,
         same_bytes=history.opened.version == workflow.version,
+        holds=frozenset(hold.subject for hold in holds),
     )
     assert row.owner is not None
     writer = Writer(row.run_id, row.owner.token, row.epoch, row.head, row.head_digest, world.token, contracts)
@@ -330,7 +230,7 @@ async def _stopped(row: RunRow, machine: Machine, writer: Writer, error: Recover
     """The run cannot go on now. Doubt, divergence and "look again" are reports; everything else is raised."""
     match error:
         case EffectInDoubt():
-            status = Status.IN_DOUBT
+            status = Status.HELD if error.reason == Reason.HELD.value else Status.IN_DOUBT
         case Unresolved():
             status = Status.WAITING
         case Diverged():

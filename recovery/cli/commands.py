@@ -39,6 +39,7 @@ app = typer.Typer(
 
 _SECONDS_MAX = 10**9
 _LIMIT_MAX = 10**6
+_DIGEST_MIN = 8
 
 Db = Annotated[
     str | None,
@@ -92,7 +93,19 @@ def recover(
     run_id: Annotated[str | None, typer.Option("--run-id", metavar="ID", help="The run to recover.")] = None,
     app: App = None,
     db: Db = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Say what would be done; send and append nothing.")] = False,
+    plan: Annotated[
+        bool,
+        typer.Option(
+            "--plan", help="Say what would be done; send and append nothing. Asks what changes nothing, where there is an app."
+        ),
+    ] = False,
+    no_probe: Annotated[bool, typer.Option("--no-probe", help="With --plan: ask nothing either.")] = False,
+    if_head: Annotated[
+        str | None,
+        typer.Option(
+            "--if-head", metavar="DIGEST", help="Go on only from this head, as --plan names it (8 characters or more); else exit 7."
+        ),
+    ] = None,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Do not wait for the run's owner (exit 7) or for a named time (exit 4).")
     ] = False,
@@ -118,9 +131,9 @@ def recover(
         typer.echo(f"recover {recovery.__version__}")
         raise typer.Exit(0)
     if context.invoked_subcommand is not None:
-        if run_id is not None or plan or no_wait or max_wait is not None:
+        if run_id is not None or plan or no_probe or no_wait or max_wait is not None or if_head is not None:
             raise typer.BadParameter(
-                "--run-id, --plan, --no-wait and --max-wait belong to `recover --run-id ID` without a command."
+                "--run-id, --plan, --no-probe, --if-head, --no-wait and --max-wait belong to `recover --run-id ID` without a command."
             )
         context.obj = common
         return
@@ -129,6 +142,12 @@ def recover(
         raise typer.Exit(int(ExitCode.USAGE))
     if max_wait is not None and not max_wait >= 0:
         raise typer.BadParameter("it is not a number.", param_hint="--max-wait")
+    if plan and if_head is not None:
+        raise typer.BadParameter("a plan is made at whatever head there is; it names it.", param_hint="--if-head")
+    if no_probe and not plan:
+        raise typer.BadParameter("it belongs to --plan.", param_hint="--no-probe")
+    if if_head is not None and len(if_head) < _DIGEST_MIN:
+        raise typer.BadParameter(f"give at least {_DIGEST_MIN} characters of the digest.", param_hint="--if-head")
     chosen = run_id
     wait = timedelta(0) if no_wait else None if max_wait is None else timedelta(seconds=max_wait)
 
@@ -136,10 +155,10 @@ def recover(
         if plan:
             from recovery.cli.planning import plan as say
 
-            return say(output, common.target(), chosen)
+            return say(output, common.target(), chosen, probe=not no_probe)
         from recovery.cli.recovering import Patience, recover
 
-        return recover(output, common.target(), chosen, Patience(wait))
+        return recover(output, common.target(), chosen, Patience(wait), if_head=if_head)
 
     _carry_out(context, common, work)
 

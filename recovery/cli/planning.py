@@ -1,4 +1,4 @@
-"""`recover --run-id ID --plan`: what would be done. Claims, appends and sends nothing."""
+"""`recover --run-id ID --plan`: what would be done. Claims, appends and sends nothing; asks only what changes nothing."""
 
 from __future__ import annotations
 
@@ -7,34 +7,24 @@ from typing import Any
 
 from recovery.cli import documents
 from recovery.cli.output import Output
-from recovery.cli.target import Target
-from recovery.core.entries import Status
+from recovery.cli.target import Target, finished
+from recovery.core.entries import Status, encode
 from recovery.core.errors import ExitCode
-from recovery.core.ids import check_run_id
 from recovery.core.instants import iso
 from recovery.core.rows import Action
-from recovery.engine.plan import Plan, by_replay, from_journal
 from recovery.engine.wiring import Wiring
+from recovery.operators.planning import Plan
 from recovery.ports import RunRow
 from recovery.storage.reading import read
 
 
-def plan(output: Output, target: Target, run_id: str) -> ExitCode:
+def plan(output: Output, target: Target, run_id: str, *, probe: bool) -> ExitCode:
     """Say what a recovery would do next. The exit code says where the run stands: settled, in doubt, diverged or unresolved."""
-    check_run_id(run_id)
     engine = target.looking()
     try:
+        made: Plan = finished(engine.plan(run_id, probe=probe))
         loaded = read(engine.journal, run_id)
         info, owner = engine.info(loaded.run), _owner(engine, loaded.run)
-        if loaded.history.ended is not None:
-            made = Plan(
-                run_id=run_id, head=loaded.run.head, head_digest=loaded.run.head_digest, at_us=engine.clock.wall_us(), steps=(),
-                then=f"the run is {info.status.value}; its outcome would be printed again", from_journal_alone=target.app is None,
-            )  # fmt: skip
-        elif target.app is None or loaded.run.workflow not in engine.workflows:
-            made = from_journal(loaded, now_us=engine.clock.wall_us(), budget=engine.budget)
-        else:
-            made = by_replay(engine, loaded)
     finally:
         engine.flush()
     from recovery.console.plan import plan as report
@@ -63,7 +53,10 @@ def _owner(engine: Wiring, run: RunRow) -> str:
 
 
 def _document(made: Plan) -> dict[str, Any]:
-    steps = [asdict(step) | {"next_look_us": None, "next_look": _time(step.next_look_us)} for step in made.steps]
+    steps = [
+        asdict(step) | {"next_look": _time(step.next_look_us), "asked": [encode(answer) for answer in step.asked]}
+        for step in made.steps
+    ]
     for step in steps:
         del step["next_look_us"]
     return {

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from recovery.cli import documents
 from recovery.cli.output import Output
-from recovery.cli.target import Target
+from recovery.cli.target import Target, finished
 from recovery.core.errors import AppNotFound, ExitCode, WorkflowUnknown
 from recovery.core.ids import check_run_id
 from recovery.core.operations import Sleep
@@ -48,14 +48,31 @@ class Patience:
         return max(self.for_times(engine), engine.lease.term + timedelta(seconds=5)) if self.max_wait is None else self.max_wait
 
 
-def recover(output: Output, target: Target, run_id: str, patience: Patience) -> ExitCode:
-    """Recover and report. Raises what the engine raises: RunNotFound, LeaseUnavailable, JournalCorrupt, ..."""
+@dataclass(frozen=True, slots=True)
+class Redrive:
+    """An order that comes before the recovery: one attempt more."""
+
+    step: str
+    by: str
+    reason: str
+
+
+def recover(
+    output: Output, target: Target, run_id: str, patience: Patience, *, if_head: str | None = None, redrive: Redrive | None = None
+) -> ExitCode:
+    """Recover and report. Raises what the engine raises: RunNotFound, LeaseUnavailable, JournalCorrupt, HeadMoved, NotLicensed, ..."""
     check_run_id(run_id)
     engine = target.engine()
     try:
         before = engine.journal.find(run_id)
         with progress(output) as tell:
-            what = _recovered(target, engine, run_id, patience, tell)
+            if redrive is not None:
+                budget = replace(engine.budget, max_wait=patience.for_times(engine))
+                what: Recovered[Any] = finished(
+                    engine.redrive(run_id, redrive.step, by=redrive.by, reason=redrive.reason, budget=budget)
+                )
+            else:
+                what = _recovered(target, engine, run_id, patience, tell, if_head)
         loaded = read(engine.journal, run_id)
         info, appended = engine.info(loaded.run), _appended(engine, before, loaded)
     finally:
@@ -81,12 +98,14 @@ def _appended(engine: AnyEngine, before: RunRow | None, loaded: Loaded) -> int:
     return sum(row.epoch == run.epoch for row in loaded.rows)
 
 
-def _recovered(target: Target, engine: AnyEngine, run_id: str, patience: Patience, tell: Any) -> Recovered[Any]:
+def _recovered(
+    target: Target, engine: AnyEngine, run_id: str, patience: Patience, tell: Any, if_head: str | None
+) -> Recovered[Any]:
     budget, owner_wait = replace(engine.budget, max_wait=patience.for_times(engine)), patience.for_owner(engine)
     try:
         if isinstance(engine, AsyncEngine):
-            return asyncio.run(engine.recover(run_id, wait_for_owner=owner_wait, budget=budget, progress=tell))
-        return engine.recover(run_id, wait_for_owner=owner_wait, budget=budget, progress=tell)
+            return asyncio.run(engine.recover(run_id, wait_for_owner=owner_wait, budget=budget, progress=tell, if_head=if_head))
+        return engine.recover(run_id, wait_for_owner=owner_wait, budget=budget, progress=tell, if_head=if_head)
     except WorkflowUnknown as error:
         if target.app is not None:
             raise

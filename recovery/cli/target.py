@@ -6,11 +6,13 @@ option, environment or the project's own file) is ever imported; a name found in
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import tomllib
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import iscoroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
 
 DATABASE_DEFAULT: Final = "sqlite:///recovery.db"
 _FORM: Final = "Write it as module:engine, for example shop.main:engine."
+
+
+def finished(came: Any) -> Any:
+    """What an engine's method gave, whichever colour the engine has."""
+    return asyncio.run(came) if iscoroutine(came) else came
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from rich.text import Text
 
 from recovery.console import words
 from recovery.console.paper import Paper
-from recovery.engine.plan import Plan, PlannedStep
+from recovery.console.timeline import answer
+from recovery.operators.planning import Plan, PlannedStep
 
 _WOULD = {
     "send": "send it", "resend": "send it again under the same key", "ask": "ask the environment", "close": "close the key",
@@ -34,10 +35,11 @@ def _step(step: PlannedStep) -> Text:
     look = f"; next look at {words.instant(step.next_look_us)}" if step.next_look_us is not None else ""
     where = "/".join(words.bounded(part) for part in (step.environment, step.scope) if part)
     new = "new, " if step.new else ""
+    asked = "".join(f"asked just now: {words.bounded(answer(told))}; " for told in step.asked)
     return (
         Text(f"{words.bounded(step.step)}: ", style="bold")
         + Text(_WOULD[step.action], style="bold yellow")
         + Text(
-            f" ({step.reason}, row {step.row}); {new}{words.bounded(step.effect)} in {where}, key {words.bounded(step.key)}{look}"
+            f" ({step.reason}, row {step.row}); {asked}{new}{words.bounded(step.effect)} in {where}, key {words.bounded(step.key)}{look}"
         )
     )

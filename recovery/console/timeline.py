@@ -16,7 +16,19 @@ from rich.text import Text
 
 from recovery.console import words
 from recovery.core.contracts import Contract
-from recovery.core.entries import Answered, Attempt, Decision, Entry, Intent, Observation, Opened, OutcomeKind, Settled, Verdict
+from recovery.core.entries import (
+    Answered,
+    Attempt,
+    Decision,
+    Entry,
+    Intent,
+    Observation,
+    Opened,
+    OutcomeKind,
+    Override,
+    Settled,
+    Verdict,
+)
 from recovery.core.ids import ROOT
 
 _LINES_MAX: Final = 200
@@ -24,7 +36,7 @@ _LINES_MAX: Final = 200
 _STYLES: Final = {
     "opened": "bold", "claimed": "yellow", "decided": "magenta", "intended": "cyan", "attempt": "bold cyan", "observed": "blue",
     "adopted": "bold green", "completed": "bold green", "rejected": "bold yellow", "not executed": "bold yellow", "verdict": "yellow",
-    "diverged": "bold red", "failed": "bold red", "late evidence": "bold yellow",
+    "diverged": "bold red", "failed": "bold red", "late evidence": "bold yellow", "operator": "bold magenta",
 }  # fmt: skip
 _HAPPENED: Final = {OutcomeKind.APPLIED, OutcomeKind.APPLIED_WITHOUT_VALUE, OutcomeKind.MIXED}
 
@@ -116,6 +128,8 @@ def _told(entry: Entry, contracts: dict[str, Contract]) -> Iterator[Line]:
             yield _observation(entry)
         case Verdict():
             yield _verdict(entry)
+        case Override():
+            yield _override(entry)
         case Settled():
             if entry.observation is not None:
                 yield _observation(entry.observation)
@@ -181,6 +195,14 @@ def _verdict(entry: Verdict) -> Line:
     if entry.next_look_us is not None:
         details.append(f"next look at {words.exact(entry.next_look_us)}")
     return Line(what, entry.at_us, entry.step, f"{entry.action}: {words.bounded(entry.reason)}{row}", tuple(details))
+
+
+def _override(entry: Override) -> Line:
+    why = f": {words.bounded(entry.reason)}" if entry.reason else ""
+    details = [f"grounds {words.bounded(entry.grounds)}, digest {words.digest(entry.grounds_digest)}"] if entry.grounds else []
+    if entry.attempts is not None:
+        details.append(f"{entry.attempts} attempts may have left in all")
+    return Line("operator", entry.at_us, entry.step, f"{entry.verb.value} by {words.bounded(entry.by)}{why}", tuple(details))
 
 
 def _settled(entry: Settled) -> Line:

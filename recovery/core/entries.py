@@ -1,6 +1,6 @@
 """Entries: what a journal holds, as typed values and as plain JSON.
 
-Owns the seven kinds of entries and their stored form. Knows nothing of digests, storage or rules. Invariant: decode(encode(e))
+Owns the eight kinds of entries and their stored form. Knows nothing of digests, storage or rules. Invariant: decode(encode(e))
 == e, and an unknown field or kind is refused, never dropped. Times are whole microseconds since the Unix epoch.
 
 On the happy path one effect is two rows: an intent with its first attempt, and a settlement with the observation it rests on.
@@ -88,6 +88,7 @@ class Answered:
     receipt: str = ""  # the receipt's own id, "" where it has none
     original: bool = True
     as_of_us: int | None = None
+    raised: str = ""  # the epoch below which the environment refuses every copy from this answer on; "" where it raised none
     retry_after_us: int | None = None  # a duration
     detail: str = ""  # for people, bounded, without secrets
 
@@ -177,9 +178,35 @@ class Intent:
     timeout_us: int
     at_us: int
     attempt: Attempt | None = None
+    valid_until_us: int | None = None  # no longer wanted from then on; None: wanted until somebody cancels it
 
 
-Entry: TypeAlias = Opened | Decision | Intent | Attempt | Observation | Verdict | Settled
+class Verb(StrEnum):
+    """What a person may do against the ordinary course. None of them makes a new key."""
+
+    HOLD = "hold"  # the run sends nothing until it is released
+    RELEASE = "release"  # it may go on
+    FENCE = "fence"  # its epoch was raised, so that its last worker can append nothing more
+    REDRIVE = "redrive"  # one attempt more under the same key than the budget allows
+    RESOLVE = "resolve"  # the outcome of a step, by a person's word
+    CLOSE = "close"  # the step's key was to be closed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """What a person ordered, and why; the run itself is step ""."""
+
+    step: str
+    verb: Verb
+    by: str
+    at_us: int
+    reason: str = ""
+    grounds: str = ""  # what it rests on: a text or a file, bounded
+    grounds_digest: str = ""  # of the whole
+    attempts: int | None = None  # redrive: how many attempts may have left in all
+
+
+Entry: TypeAlias = Opened | Decision | Intent | Attempt | Observation | Verdict | Settled | Override
 
 KINDS: Final[dict[str, type[Entry]]] = {
     "opened": Opened,
@@ -189,6 +216,7 @@ KINDS: Final[dict[str, type[Entry]]] = {
     "observation": Observation,
     "verdict": Verdict,
     "settled": Settled,
+    "override": Override,
 }
 _NAMES: Final = {kind: name for name, kind in KINDS.items()}
 _NESTED: Final[dict[str, type]] = {"attempt": Attempt, "observation": Observation, "answer": Answered}
@@ -196,6 +224,7 @@ _ENUMS: Final[dict[tuple[type, str], type[StrEnum]]] = {
     (Answered, "kind"): AnswerKind,
     (Observation, "source"): Source,
     (Settled, "outcome"): OutcomeKind,
+    (Override, "verb"): Verb,
 }
 _TUPLES: Final = {"assumptions", "evidence"}
 

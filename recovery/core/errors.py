@@ -2,11 +2,13 @@
 
     RecoveryError
       UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, NotObservable,
-                        ConcurrentStep, StepNotAwaited, WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError
+                        ConcurrentStep, StepNotAwaited, WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError,
+                        StepNotFound, StepSettled, OverrideRefused
       JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged,
-                        StoreUnavailable
-      OwnershipError    LeaseUnavailable, FencedOut
-      EffectError       EffectInDoubt, EffectInterrupted, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved
+                        StoreUnavailable, RunForgotten
+      OwnershipError    LeaseUnavailable, FencedOut, HeadMoved
+      EffectError       EffectInDoubt, EffectInterrupted, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved,
+                        NotLicensed, KeyStillAsked
       RunFailed, RunHeld, RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted
       ReplayError       Diverged, IncompatibleVersion, ValueUnreadable
     InvariantViolated(AssertionError)      our bug; outside the tree, so that nobody catches it by habit
@@ -17,29 +19,9 @@ keyword-only, plain values, and survive pickling, copying and process boundaries
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Any, ClassVar, Self
 
-
-class ExitCode(IntEnum):
-    """What a command's exit status says. ``worst`` decides where several hold."""
-
-    SETTLED = 0
-    FAILED = 1  # settled with its own failure, or cancelled
-    USAGE = 2  # not found and newer format included
-    IN_DOUBT = 3  # a person must look; held counts here
-    UNRESOLVED = 4  # look again later: unreachable, settling, timer, queued
-    DIVERGED = 5
-    CORRUPT = 6
-    OWNED = 7  # another worker has it
-    WAITING = 8  # for a signal
-    BUG = 70
-
-    @classmethod
-    def worst(cls, codes: list[ExitCode]) -> ExitCode:
-        """The one code for many runs: 2 and 70 first, then 6, 5, 7, 3, 4, 8, 1, 0."""
-        order = [cls.USAGE, cls.BUG, cls.CORRUPT, cls.DIVERGED, cls.OWNED, cls.IN_DOUBT, cls.UNRESOLVED, cls.WAITING]
-        return next((code for code in [*order, cls.FAILED] if code in codes), cls.SETTLED)
+from recovery.core.exitcodes import ExitCode
 
 
 class RecoveryError(Exception):
@@ -141,6 +123,28 @@ class StoreUrlError(UsageError):
     template = "The database {url} cannot be used: {problem}. Nothing was changed. {advice}"
 
 
+class StepNotFound(UsageError):
+    template = (
+        "Run {run_id!r} has no effect at step {step!r} (its effects: {known}). Nothing was changed. "
+        "See its steps with `recover show {run_id}`."
+    )
+
+
+class StepSettled(UsageError):
+    """The first durable outcome is final, whoever would like another one."""
+
+    template = (
+        "Run {run_id!r}, step {step}: it is settled as {outcome}, and that is final. Nothing was changed. "
+        "What speaks against it is recorded when it arrives; see why with `recover explain {run_id} {step}`."
+    )
+
+
+class OverrideRefused(UsageError):
+    """A person's order that lacks something or contradicts what is declared."""
+
+    template = "{verb} of {about}: {problem}. Nothing was changed. {advice}"
+
+
 # -- the journal -------------------------------------------------------------------------------------------------------
 
 
@@ -183,6 +187,16 @@ class StoreUnavailable(JournalError):
     template = "The database {url} did not answer ({problem}). Whether the last write is stored is unknown until it does; it is safe to run the same command again."
 
 
+class RunForgotten(JournalError):
+    """Settled, and its entries were removed on purpose."""
+
+    exit_code = ExitCode.USAGE
+    template = (
+        "Run {run_id!r} was {status} and then forgotten by {by} at {at} ({reason}); the digest of its outcome is {outcome_digest}. "
+        "Nothing was sent or changed, its keys stay taken and its id is not used again. Choose a new run id for new work."
+    )
+
+
 # -- ownership ---------------------------------------------------------------------------------------------------------
 
 
@@ -203,6 +217,15 @@ class FencedOut(OwnershipError):
     template = (
         "Run {run_id!r} was taken over by {owner} and stands at epoch {epoch}; this worker's is {ours}. Its append was refused and kept as "
         "late evidence. Nothing more may be written here; recover the run, or ask who owns it, for the outcome."
+    )
+
+
+class HeadMoved(OwnershipError):
+    """The journal is no longer the one that a plan was made from."""
+
+    template = (
+        "Run {run_id!r} is at head {found}, and the plan was made at {expected}. Nothing was sent or changed. "
+        "Plan again with `recover --run-id {run_id} --plan`."
     )
 
 
@@ -266,6 +289,25 @@ class OutcomeUnavailable(EffectError):
     template = "Run {run_id!r}, step {step}: {effect} with key {key!r} happened, but its value is not available ({reason}). Do not repeat it."
 
 
+class NotLicensed(EffectError):
+    """The verdict table does not allow what was ordered."""
+
+    template = (
+        "Run {run_id!r}, step {step}: {verb} is not licensed ({reason}, row {row}): {why} Nothing was sent or changed. "
+        "See what would change it with `recover explain {run_id} {step}`."
+    )
+
+
+class KeyStillAsked(EffectError):
+    """A key of the run could still be asked for, or a copy under it could still act."""
+
+    exit_code = ExitCode.UNRESOLVED
+    template = (
+        "Run {run_id!r}, step {step}: its key {key!r} may still be asked for until {until}. Nothing was changed. "
+        "Forget the run after that."
+    )
+
+
 class RunFailed(RecoveryError):
     """The run's own recorded failure; raised again on every later look."""
 
@@ -282,7 +324,7 @@ class RunUnsettled(RecoveryError):
 
 class RunHeld(RecoveryError):
     exit_code = ExitCode.IN_DOUBT
-    template = "Run {run_id!r} is held ({reason}). Nothing was sent or changed. A person releases it."
+    template = "Run {run_id!r} is held ({reason}). Nothing was sent or changed. Release it with `recover release {run_id}`."
 
 
 class RunInDoubt(RunUnsettled):

@@ -7,14 +7,14 @@ changes only when a named time passes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from recovery.core.contracts import Contract, Kind, Replay, microseconds
 from recovery.core.entries import AnswerKind, Source
 from recovery.core.errors import InvariantViolated
 from recovery.core.facts import SELF_EVIDENT, Absence, Ask, Close, Facts, Finding, Gate, Resend, decided
-from recovery.core.findings import Findings, Reading
+from recovery.core.findings import Findings, Reading, open_items
 from recovery.core.history import EffectStep, Noted
 from recovery.core.policy import Budget
 from recovery.core.timing import (
@@ -28,6 +28,7 @@ from recovery.core.timing import (
     replies,
     timing_of,
     tombstones,
+    valid_until_us,
 )
 from recovery.core.trust import weaker, weakest
 
@@ -59,6 +60,8 @@ def weigh(step: EffectStep, situation: Situation) -> Facts:
 def examine(step: EffectStep, situation: Situation, priority: tuple[Finding, ...] = PRIORITY) -> Weighed:
     """`weigh`, with the reasons kept. `priority` differs from PRIORITY only in tests that show why it must not."""
     contract = weakest(situation.contracts)
+    if contract.kind is Kind.READ:
+        situation = replace(situation, restored=False)  # an attempt that the backup lacks did nothing either
     timing = timing_of(step, contract)
     reading = Reading(step, situation, contract, timing)
     found = reading.all()
@@ -78,11 +81,11 @@ def _support(finding: Finding, found: Findings, step: EffectStep) -> tuple[Noted
 
 
 def back_off_until(step: EffectStep, budget: Budget) -> int | None:
-    """When the next try is due after tries that told nothing; None after an answer that tells something."""
+    """When the next try is due after tries that told nothing, or left items of a batch open; None after any other answer."""
     tries = [noted for noted in step.observations if noted.observation.source in _TRIES]
     silent = 0
     for noted in reversed(tries):
-        if noted.answer.kind not in SAYS_NOTHING:
+        if noted.answer.kind not in SAYS_NOTHING and not open_items(noted.answer):
             break
         silent += 1
     if not silent:
@@ -108,20 +111,24 @@ class _Weighing:
 
     def facts(self, finding: Finding) -> Facts:
         situation = self.situation
-        exposed = bool(exposed_attempts(self.step))
+        exposed = self.contract.kind is not Kind.READ and bool(exposed_attempts(self.step))
         ask = self.ask(exposed)
         return Facts(
             finding=finding,
             gate=self.gate(exposed),
             restored=situation.restored,
             exposed=exposed,
-            wanted=situation.wanted,
+            wanted=self.wanted(),
             resend=self.resend(),
-            attempts_left=len(possibly_sent(self.step)) < situation.budget.attempts,
+            attempts_left=len(possibly_sent(self.step)) < max(situation.budget.attempts, self.step.attempts_allowed),
             ask=ask,
             close=self.close(exposed),
             absence=self.absence(exposed, ask),
         )
+
+    def wanted(self) -> bool:
+        until = valid_until_us(self.step, self.contract)
+        return self.situation.wanted and (until is None or self.situation.now_us < until)
 
     # -- gates ---------------------------------------------------------------------------------------------------------
 
@@ -178,11 +185,11 @@ class _Weighing:
     # -- asking and closing --------------------------------------------------------------------------------------------
 
     def answers(self) -> list[Noted]:
-        """What probes told, since the last of them that saw a copy at work."""
+        """What probes told, since a copy was last seen at work. What was seen late counts from when it was seen."""
         told: list[Noted] = []
         for noted in self.step.observations:
             if noted.answer.kind is AnswerKind.IN_FLIGHT:
-                told.clear()
+                told = [answer for answer in told if _asked_since(answer, noted)]
             elif noted.observation.source is Source.PROBE and noted.answer.kind not in SAYS_NOTHING:
                 told.append(noted)
         return told
@@ -232,6 +239,12 @@ class _Weighing:
         if any(reading.assumed(noted) for noted in absent):
             return Absence.TRUSTED if self.contract.trust_settle else Absence.UNPROVEN
         return Absence.PENDING if ahead else Absence.UNPROVEN
+
+
+def _asked_since(answer: Noted, seen: Noted) -> bool:
+    """Late evidence stands behind everything else, so there the order in which things became known says nothing."""
+    asked, at = answer.observation.asked_at_us, seen.observation.observed_at_us
+    return asked >= at if seen.observation.source is Source.LATE else asked > at
 
 
 def _incarnation(noted: Noted) -> int:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from recovery.core.contracts import Contract, Deletion, Enforced, Kind, Replay
-from recovery.core.entries import JSON, AnswerKind, OutcomeKind, Source
+from recovery.core.entries import JSON, Answered, AnswerKind, OutcomeKind, Source
 from recovery.core.facts import Finding
 from recovery.core.history import EffectStep, Noted
+from recovery.core.ids import Epoch
 from recovery.core.timing import (
     Situation,
     Timing,
@@ -24,6 +25,7 @@ from recovery.core.timing import (
     key_retention_us,
     lookup_of,
     possibly_sent,
+    quiet_after,
     tombstones,
 )
 
@@ -51,12 +53,26 @@ class Reading:
         if self.step.settled is not None:
             against = self.contradictions()
             found[Finding.CONTRADICTED if against else Finding.KEPT] = against
-        if self.step.observations:
+        if self.contract.kind is Kind.READ:
+            self._read(found)
+        elif self.step.observations:
             self._receipts(found)
             self._refusals(found)
             self._foreign(found)
             self._words(found)
         return found or {Finding.OPEN: ()}
+
+    def _read(self, found: Findings) -> None:
+        """A read: the first answer counts, whoever got it. Two reads may differ, and neither contradicts the other."""
+        worth = {
+            AnswerKind.FOUND: Finding.RECEIPT_ORIGINAL,
+            AnswerKind.UNSTORABLE: Finding.VALUE_UNKNOWN,
+            AnswerKind.REFUSED: Finding.REJECTED_AFTER_QUIET,
+        }
+        told = [noted for noted in self._of(*worth) if noted.observation.attempt is not None]
+        if told:
+            found[worth[told[0].answer.kind]] = (told[0],)
+        self._words(found)
 
     # -- positive ------------------------------------------------------------------------------------------------------
 
@@ -83,8 +99,20 @@ class Reading:
             found.setdefault(self._worth(noted), (noted,))
         if self.contract.kind is Kind.SWALLOW and (accepted := [n for n in self._of(AnswerKind.ACCEPTED) if self._in_window(n)]):
             found[Finding.SWALLOWED] = (accepted[0],)
-        if batches := [noted for noted in self._of(AnswerKind.ITEMS) if _none_open(noted.answer.value)]:
+        if batches := [noted for noted in self._batches() if self._batch_final(noted)]:
             found[Finding.MIXED] = (batches[0],)
+
+    def _batches(self) -> list[Noted]:
+        """Answers that name every item of a batch as applied or rejected."""
+        return [noted for noted in self._of(AnswerKind.ITEMS) if not open_items(noted.answer)]
+
+    def _batch_final(self, noted: Noted) -> bool:
+        """Whether no item that this answer rejects can be applied by another copy: rule 1, item by item."""
+        if all(item["kind"] == AnswerKind.FOUND.value for item in noted.answer.value) or self._remembered():
+            return True
+        others = [attempt for attempt in exposed_attempts(self.step) if attempt.number != noted.observation.attempt]
+        until = quiet_after(others, self.contract)
+        return not self.situation.restored and (until is None or noted.observation.asked_at_us > until)
 
     def _worth(self, noted: Noted) -> Finding:
         answer = noted.answer
@@ -97,14 +125,19 @@ class Reading:
         return Finding.RECEIPT_STABLE if self.stable(answer.value) is not None else Finding.VALUE_UNKNOWN
 
     def original(self, noted: Noted) -> bool:
-        """Whether this is the first reply or an exact copy of it, rather than the object's present state."""
+        """Whether this is the first reply or an exact copy of it, rather than the object's present state. The first attempt may land
+        after a later one, and then its own reply is not the first; in a restored journal there may be such a one that nobody knows."""
         observation = noted.observation
         if not observation.answer.original:
             return False
+        if self.contract.kind is Kind.READ:
+            return True
         if observation.attempt is None:
             return lookup_of(self.contract).original and not self.contract.shown_once
-        earlier = [attempt for attempt in exposed_attempts(self.step) if attempt.number < observation.attempt]
-        return not earlier or (self.contract.replay_success is not Replay.CURRENT and not self.contract.shown_once)
+        if self.contract.replay_success is not Replay.CURRENT and not self.contract.shown_once:
+            return True
+        others = [attempt for attempt in exposed_attempts(self.step) if attempt.number != observation.attempt]
+        return not self.situation.restored and all(attempt.sent_at_us > observation.observed_at_us for attempt in others)
 
     def stable(self, value: JSON) -> dict[str, JSON] | None:
         """The stable fields of a receipt's value, or None if the contract names none or some are missing."""
@@ -137,10 +170,13 @@ class Reading:
         return not (self.original(a) and self.original(b)) or left.value == right.value
 
     def _in_window(self, noted: Noted) -> bool:
-        number = noted.observation.attempt
-        sent = [attempt for attempt in possibly_sent(self.step) if attempt.number == number]
-        first = sent and sent[0].sent_at_us == self.timing.t0_us
-        return bool(sent) and (bool(first) or fits_window(sent[0].send_until_us, self.timing.t0_us, self.contract))
+        """Whether an acceptance is of one effect: of the first attempt that may have acted, or of a copy inside that one's window."""
+        exposed = exposed_attempts(self.step)
+        for attempt in exposed:
+            if attempt.number == noted.observation.attempt:
+                first = attempt.sent_at_us == min(other.sent_at_us for other in exposed)
+                return first or fits_window(attempt.send_until_us, self.timing.t0_us, self.contract)
+        return False
 
     # -- negative ------------------------------------------------------------------------------------------------------
 
@@ -152,12 +188,18 @@ class Reading:
                 found.setdefault(Finding.REJECTED_REMEMBERED, (noted,))
             elif self._after_quiet(noted):
                 found.setdefault(Finding.REJECTED_AFTER_QUIET, (noted,))
-            elif not self.timing.quiet(self.situation.now_us) and not self.situation.restored:
+            elif self._early():
+                found.setdefault(Finding.REJECTED_EARLY, (noted,))
+        for noted in self._batches():
+            if not self._batch_final(noted) and self._early():
                 found.setdefault(Finding.REJECTED_EARLY, (noted,))
         if proofs := tuple(noted for noted in tombstones(self.step) if self._in_time(noted)):
             found[Finding.NEVER_EXECUTED] = proofs[:1]
         elif fenced := tuple(noted for noted in self._of(AnswerKind.ABSENT) if self._fenced(noted)):
             found[Finding.NEVER_EXECUTED] = fenced[:1]
+
+    def _early(self) -> bool:
+        return not self.timing.quiet(self.situation.now_us) and not self.situation.restored
 
     def _remembered(self) -> bool:
         """Rule 1: the store keeps rejections, fails closed, and every attempt that may have left lies in one window."""
@@ -204,8 +246,16 @@ class Reading:
         as_of, deadline = noted.answer.as_of_us, carried_deadline(exposed_attempts(self.step))
         if self.contract.enforced is Enforced.DEADLINE and as_of is not None and (deadline is None or as_of > deadline):
             return True
+        if self.contract.enforced is Enforced.EPOCH and self._fenced_off(noted.answer.raised):
+            return True
         barred = [stone.observation.observed_at_us for stone in tombstones(self.step)]
         return any(self.state_at(noted) > at for at in barred)
+
+    def _fenced_off(self, raised: str) -> bool:
+        """Whether the environment has raised its epoch above that of every attempt. Merely having been told a number raises nothing."""
+        fence = Epoch.parse(raised)
+        senders = [Epoch.parse(attempt.epoch) for attempt in exposed_attempts(self.step)]
+        return fence is not None and all(sender is not None and sender < fence for sender in senders)
 
     def assumed(self, noted: Noted) -> bool:
         """Rule 2 with (b) resting on the settle window alone. Compared with when it was asked, never with now."""
@@ -242,7 +292,7 @@ class Reading:
     def contradictions(self) -> tuple[Noted, ...]:
         """Evidence that speaks against the recorded outcome and was not weighed when it was recorded."""
         settled = self.step.settled
-        if settled is None:
+        if settled is None or self.contract.kind is Kind.READ:
             return ()
         weighed = set(settled.evidence)
         basis = [noted for noted in self.step.observations if noted.seq in weighed or noted.observation == settled.observation]
@@ -281,7 +331,9 @@ class Reading:
         return (kind is AnswerKind.ABSENT and self.final(noted)) or (kind is AnswerKind.CLOSED and self._in_time(noted))
 
 
-def _none_open(items: JSON) -> bool:
-    """Whether a batch's answer names every item as applied or rejected."""
-    closed = {AnswerKind.FOUND.value, AnswerKind.REFUSED.value}
-    return isinstance(items, list) and bool(items) and all(isinstance(item, dict) and item.get("kind") in closed for item in items)
+def open_items(answer: Answered) -> bool:
+    """Whether this is a batch's answer that leaves an item open: neither applied nor rejected, or not named at all."""
+    items, closed = answer.value, {AnswerKind.FOUND.value, AnswerKind.REFUSED.value}
+    if answer.kind is not AnswerKind.ITEMS:
+        return False
+    return not isinstance(items, list) or not items or any(not isinstance(i, dict) or i.get("kind") not in closed for i in items)

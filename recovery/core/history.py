@@ -19,12 +19,15 @@ from recovery.core.entries import (
     Intent,
     Observation,
     Opened,
+    Override,
     Settled,
     Source,
+    Verb,
     Verdict,
     step_of,
 )
 from recovery.core.errors import IllegalHistory
+from recovery.core.ids import ROOT
 
 DIVERGE: Final = "diverge"
 """The action of a verdict about the whole run: its replay and its record do not fit."""
@@ -52,6 +55,7 @@ class EffectStep:
     observations: list[Noted] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     settled: Settled | None = None
+    overrides: list[Override] = field(default_factory=list)
 
     @property
     def step(self) -> str:
@@ -64,6 +68,11 @@ class EffectStep:
             noted.observation.source is Source.PROBE and noted.answer.kind is not AnswerKind.UNREACHABLE
             for noted in self.observations
         )
+
+    @property
+    def attempts_allowed(self) -> int:
+        """How many attempts may have left by a person's order; 0 without one."""
+        return max((order.attempts or 0 for order in self.overrides), default=0)
 
     def replies_of(self, attempt: int) -> list[Observation]:
         return [noted.observation for noted in self.observations if noted.observation.attempt == attempt]
@@ -90,8 +99,15 @@ class History:
     opened: Opened | None = None
     steps: dict[str, Step] = field(default_factory=dict)
     ended: Settled | None = None
-    divergence: Verdict | None = None  # while it is the last entry
+    divergence: Verdict | None = None  # while nothing but orders came after it
+    overrides: list[Override] = field(default_factory=list)  # about the run itself
     length: int = 0
+
+    @property
+    def held(self) -> Override | None:
+        """The order that holds the run, until another one releases it."""
+        orders = [order for order in self.overrides if order.verb in {Verb.HOLD, Verb.RELEASE}]
+        return orders[-1] if orders and orders[-1].verb is Verb.HOLD else None
 
     @property
     def unsettled(self) -> list[EffectStep]:
@@ -104,6 +120,10 @@ class History:
     def add(self, entry: Entry) -> None:
         """Take the next entry. Raises IllegalHistory if it cannot follow what is there."""
         self.length += 1
+        if isinstance(entry, Override) and entry.step == ROOT:
+            self._require(self.opened is not None, "the first entry must open the run")
+            self.overrides.append(entry)
+            return
         self.divergence = entry if isinstance(entry, Verdict) and entry.action == DIVERGE else None
         if self.divergence is not None:
             return
@@ -132,7 +152,7 @@ class History:
         """Whether this very divergence is what the journal ends with (saying it again would be no news)."""
         return self.divergence is not None and replace(self.divergence, at_us=0) == replace(verdict, at_us=0)
 
-    def _about_effect(self, entry: Attempt | Observation | Verdict | Settled) -> None:
+    def _about_effect(self, entry: Attempt | Observation | Verdict | Settled | Override) -> None:
         effect = self.steps.get(entry.step)
         if not isinstance(effect, EffectStep):
             raise IllegalHistory(run_id=self.run_id, seq=self.length, problem=f"step {entry.step} has no intent")
@@ -143,6 +163,9 @@ class History:
             self._observe(effect, entry)
         elif isinstance(entry, Verdict):
             effect.verdicts.append(entry)
+        elif isinstance(entry, Override):
+            self._require(effect.settled is None, f"step {entry.step} is settled and cannot be overridden")
+            effect.overrides.append(entry)
         else:
             self._require(effect.settled is None, f"step {entry.step} is settled twice")
             if entry.observation is not None:

@@ -32,6 +32,12 @@ class Epoch:
     def __str__(self) -> str:
         return f"{self.incarnation}.{self.n}"
 
+    @classmethod
+    def parse(cls, text: str) -> Epoch | None:
+        """The epoch that `str` wrote; None for anything else."""
+        incarnation, _, n = text.partition(".")
+        return cls(int(incarnation), int(n)) if incarnation.isdecimal() and n.isdecimal() else None
+
 
 def check_run_id(run_id: str) -> str:
     """Return ``run_id`` if it is one, else raise InvalidName."""

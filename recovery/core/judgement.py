@@ -8,7 +8,7 @@ same judgement; a settled step is never settled again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from recovery.core.contracts import Contract, Lookup
@@ -86,7 +86,7 @@ def conclude(step: EffectStep, situation: Situation, fresh: Observation | None =
     """
     if fresh is not None:
         observations = [*step.observations, Noted(None, fresh)]
-        step = EffectStep(step.seq, step.intent, step.attempts, observations, step.verdicts, step.settled)
+        step = replace(step, observations=observations)
     weighed = examine(step, situation)
     row = judge(weighed.facts)
     assumptions = _assumptions(row, weighed.contract)

@@ -24,7 +24,6 @@ from recovery.core.entries import (
     Settled,
     Source,
     Status,
-    kind_of,
 )
 from recovery.core.errors import (
     ConcurrentStep,
@@ -40,14 +39,24 @@ from recovery.core.errors import (
     Unresolved,
 )
 from recovery.core.evidence import Situation
-from recovery.core.history import DecisionStep, EffectStep, History
-from recovery.core.ids import ROOT, Epoch, check_step_name, step_id
+from recovery.core.history import DecisionStep, EffectStep, History, Step
+from recovery.core.ids import ROOT, Epoch, check_step_name, digest_bytes, step_id
 from recovery.core.instants import iso
 from recovery.core.judgement import Judgement, conclude
-from recovery.core.operations import Append, Ask, Close, Decide, Now, Op, Send, Sleep
+from recovery.core.operations import Append, Ask, Close, Decide, HoldContract, Now, Send, Sleep
 from recovery.core.policy import Budget
-from recovery.core.request import Request, Unwind
+from recovery.core.request import Request, holding
 from recovery.core.rows import Action, Reason
+from recovery.core.timing import possibly_sent
+
+
+class Unwind(BaseException):
+    """Leaves a workflow that must not go on. Not an Exception, so that `except Exception` cannot swallow doubt; the machine
+    remembers it too, so that whoever swallows it all the same raises it again with the next step."""
+
+    def __init__(self, error: RecoveryError) -> None:
+        self.error = error
+        super().__init__(str(error))
 
 
 @dataclass(slots=True)
@@ -58,6 +67,7 @@ class Machine:
     contracts: those of the history's intents, by digest.
     restored: the database was declared restored after the run was opened.
     same_bytes: the code is of the version that opened the run; another one may make other bytes of the same arguments (A5).
+    holds: contracts under which nothing is sent, by digest or name.
     unrecorded: why a step ended and left no entry. The workflow may end with that, but no later step may follow: its record would stand
     where a replay expects this one.
     requests: what the workflow asked for, by step.
@@ -70,8 +80,8 @@ class Machine:
     deadline_us: int | None
     contracts: dict[str, Contract] = field(default_factory=dict)
     restored: bool = False
-    held: bool = False
     same_bytes: bool = True
+    holds: frozenset[str] = frozenset()
     judgements: list[tuple[EffectStep, Judgement]] = field(default_factory=list)
     stopped: Unwind | None = None
     unrecorded: RecoveryError | None = None
@@ -210,7 +220,7 @@ class Machine:
         while True:
             now_us = await Now()
             fresh = pending if isinstance(pending, Observation) else None
-            judgement = conclude(effect, self._situation(request, effect, now_us), fresh)
+            judgement = conclude(effect, self.situation(request, effect, now_us), fresh)
             self.judgements.append((effect, judgement))
             match judgement.action:
                 case Action.DIVERGE:
@@ -222,7 +232,7 @@ class Machine:
                     pending = await self._attempt(request, effect, judgement, pending, now_us)
                 case Action.ASK:
                     await self._append([pending] if pending else [])
-                    answer = await Ask(request.subject, effect.intent)
+                    answer = await Ask(request.subject, effect.intent, str(self.epoch))
                     pending = await self._observed(step, answer, Source.PROBE, asked_at_us=now_us)
                 case Action.WAIT:
                     await self._wait(request, effect, judgement, pending)
@@ -235,17 +245,19 @@ class Machine:
             if isinstance(recorded, EffectStep):
                 effect = recorded
 
-    def _situation(self, request: Request, effect: EffectStep, now_us: int) -> Situation:
+    def situation(self, request: Request, effect: EffectStep, now_us: int) -> Situation:
+        """What the step is judged in, as the workflow asks for it now."""
         pinned = self.contracts.get(effect.intent.contract, request.contract)
+        contracts = (pinned,) if pinned == request.contract else (pinned, request.contract)
         return Situation(
             now_us=now_us,
-            contracts=(pinned,) if pinned == request.contract else (pinned, request.contract),
+            contracts=contracts,
             budget=self.budget,
             can_probe=request.can_probe,
             can_close=request.can_close,
             restored=self.restored,
             incarnation=self.epoch.incarnation,
-            held=self.held,
+            held=holding(contracts, self.holds),
             scope_changed=effect.intent.scope != request.scope,
             replay_fingerprint=request.fingerprint,
             same_bytes=self.same_bytes,
@@ -270,11 +282,18 @@ class Machine:
             await self._append([replace(pending, attempt=attempt)])
         else:
             await self._append([pending, attempt] if pending else [attempt])
-        operation: Op[Answered] = (Close if closing else Send)(request.subject, effect.intent, attempt)
-        answer = await operation
+        answer = await self._leave(request, self.history.steps[effect.step], attempt, closing=closing)
         return await self._observed(
             effect.step, answer, Source.CLOSE if closing else Source.REPLY, asked_at_us=now_us, attempt=attempt.number
         )
+
+    async def _leave(self, request: Request, effect: Step, attempt: Attempt, *, closing: bool) -> Answered:
+        """The attempt itself, durable by now."""
+        assert isinstance(effect, EffectStep)
+        if closing:
+            return await Close(request.subject, effect.intent, attempt)
+        first_sent_us = min(each.sent_at_us for each in possibly_sent(effect))
+        return await Send(request.subject, effect.intent, attempt, first_sent_us)
 
     async def _observed(
         self, step: str, answer: Answered, source: Source, *, asked_at_us: int, attempt: int | None = None
@@ -314,9 +333,18 @@ class Machine:
         await Sleep(judgement.next_look_us, f"{effect.step}: {judgement.reason.value}")
 
     async def _park(self, request: Request, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None) -> None:
+        if judgement.reason is Reason.CONTRACT_BROKEN:
+            await self._hold_contracts(request, effect, judgement)
         status = Status.HELD if judgement.reason is Reason.HELD else Status.IN_DOUBT
         await self._conclude(judgement, pending, status)
         raise self.stop(EffectInDoubt(**self._about(request, effect, judgement.reason.value)))
+
+    async def _hold_contracts(self, request: Request, effect: EffectStep, judgement: Judgement) -> None:
+        """Durable before the verdict. The token names the evidence, so that looking again does not hold what a person has released."""
+        reason = f"run {self.history.run_id}, step {effect.step}: {judgement.reason.value}"
+        for contract in sorted({effect.intent.contract, request.contract.digest}):
+            seen = (self.history.run_id, effect.step, contract, *map(str, judgement.evidence))
+            await HoldContract(contract, reason, judgement.at_us, digest_bytes(*(part.encode() for part in seen)))
 
     async def _conclude(self, judgement: Judgement, pending: Intent | Observation | None, status: Status) -> None:
         """Journal a verdict that settles nothing, once: looking again without news appends nothing (I7)."""
@@ -355,11 +383,3 @@ class Machine:
         self.failed = None
         for entry in entries:
             self.history.add(entry)
-
-
-def bracket_of(append: Append) -> str:
-    """The crash point around this append: named after what it makes durable last."""
-    last = append.entries[-1]
-    if isinstance(last, Settled) and last.step == ROOT:
-        return "append.ended"
-    return f"append.{kind_of(last)}"

@@ -11,7 +11,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from recovery.core.entries import JSON, Answered, Attempt, Entry, Intent, Status
+from recovery.core.entries import JSON, Answered, Attempt, Entry, Intent, Settled, Status, kind_of
+from recovery.core.ids import ROOT
 
 T = TypeVar("T")
 
@@ -52,14 +53,16 @@ class Send(Op[Answered]):
     subject: Any  # the bound call; the core never looks inside
     intent: Intent
     attempt: Attempt
+    first_sent_us: int  # of the first attempt that may have left
 
 
 @dataclass(frozen=True, slots=True)
 class Ask(Op[Answered]):
-    """Ask the environment, read-only."""
+    """Ask the environment, read-only but for the fence: `epoch` is the asker's, for environments that raise theirs to it."""
 
     subject: Any
     intent: Intent
+    epoch: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,16 @@ class Close(Op[Answered]):
     subject: Any
     intent: Intent
     attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class HoldContract(Op[None]):
+    """Hold a contract that turned out not to be true, until a person releases it. The same token again changes nothing."""
+
+    contract: str  # digest
+    reason: str
+    at_us: int
+    token: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,3 +138,11 @@ class Execute(Op[Returned | Raised]):
     input: JSON
     machine: Any
     writer: Any
+
+
+def bracket_of(append: Append) -> str:
+    """The crash point around this append: named after what it makes durable last."""
+    last = append.entries[-1]
+    if isinstance(last, Settled) and last.step == ROOT:
+        return "append.ended"
+    return f"append.{kind_of(last)}"

@@ -24,7 +24,7 @@ class Budget:
     backoff_max: timedelta = timedelta(seconds=30)
 
     def __post_init__(self) -> None:
-        _require(self.attempts >= 1, "budget", "attempts", "it allows no attempt", "Allow at least one.")
+        _require(self.attempts >= 0, "budget", "attempts", "it is negative", "None sends nothing.")
         _require(self.probes >= 0, "budget", "probes", "it is negative", "Allow none or more.")
         none = timedelta(0)
         _require(self.max_wait is None or self.max_wait >= none, "budget", "max_wait", "it is negative", "Zero waits for nothing.")

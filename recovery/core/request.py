@@ -1,6 +1,6 @@
-"""What a workflow asks for, and how it is made to stop asking.
+"""Requests: one effect as the workflow asks for it now.
 
-Owns the request for one effect, as the workflow makes it now, and the Unwind that leaves a workflow. Knows nothing of what was recorded.
+Owns what would be written into a new intent, and which contracts a person may hold. Invariant: plain data; the core never looks into the bound call.
 """
 
 from __future__ import annotations
@@ -10,16 +10,6 @@ from typing import Any
 
 from recovery.core.contracts import Contract
 from recovery.core.entries import JSON, Intent
-from recovery.core.errors import RecoveryError
-
-
-class Unwind(BaseException):
-    """Leaves a workflow that must not go on. Not an Exception, so that `except Exception` cannot swallow doubt; the machine
-    remembers it too, so that whoever swallows it all the same raises it again with the next step."""
-
-    def __init__(self, error: RecoveryError) -> None:
-        self.error = error
-        super().__init__(str(error))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,4 +40,10 @@ class Request:
             contract=self.contract.digest,
             timeout_us=self.timeout_us,
             at_us=at_us,
+            valid_until_us=None if self.contract.valid_for_us is None else at_us + self.contract.valid_for_us,
         )
+
+
+def holding(contracts: tuple[Contract, ...], holds: frozenset[str]) -> bool:
+    """Whether one of `contracts` is held, by its digest or by its name."""
+    return bool(holds) and any(contract.digest in holds or contract.name in holds for contract in contracts)

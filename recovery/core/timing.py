@@ -132,7 +132,7 @@ def tombstones(step: EffectStep) -> list[Noted]:
 def timing_of(step: EffectStep, contract: Contract) -> Timing:
     """The named times, exactly as defined; `contract` is the weaker of all that count."""
     error, lookup = contract.clock_error_us, lookup_of(contract)
-    exposed = exposed_attempts(step)
+    exposed = [] if contract.kind is Kind.READ else exposed_attempts(step)
     t0 = min((attempt.sent_at_us for attempt in possibly_sent(step)), default=None)
     quiet_at = quiet_after(exposed, contract)
     not_after = None
@@ -163,7 +163,8 @@ def timing_of(step: EffectStep, contract: Contract) -> Timing:
 
 
 def can_be_final(contract: Contract) -> bool:
-    """Whether an effect implies a receipt that we would see, and that nobody can have removed unseen."""
+    """Whether an effect implies a receipt that we would see, and that nobody can have removed unseen. Work that was cut off half-way
+    leaves none, unless a key makes it one with its record."""
     lookup = contract.lookup
     return (
         lookup is not None
@@ -171,6 +172,7 @@ def can_be_final(contract: Contract) -> bool:
         and lookup.marker_reliable
         and lookup.deletion is not Deletion.INVISIBLE
         and not contract.fail_open
+        and (contract.keyed or not contract.disconnect_cancels)
     )
 
 
@@ -181,6 +183,12 @@ def key_retention_us(contract: Contract) -> int | None:
     if known:
         return min(known)
     return None if contract.lookup is not None else 0
+
+
+def valid_until_us(step: EffectStep, contract: Contract) -> int | None:
+    """From when on nobody wants the effect any more: what the intent says, or a later contract that says sooner; None: never."""
+    sooner = _plus(step.intent.at_us, contract.valid_for_us)
+    return min((at for at in (step.intent.valid_until_us, sooner) if at is not None), default=None)
 
 
 def carried_deadline(exposed: list[Attempt]) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from recovery.codec import Codec
-from recovery.core.contracts import Contract, check
+from recovery.core.contracts import Contract, Kind, check
 from recovery.core.errors import DefinitionError
 from recovery.definitions.rejection import Rejection
 
@@ -48,6 +48,14 @@ def check_contract(contract: Any, name: str) -> None:
         "it has no contract",
         "Say what the environment promises: `@effect(contracts.Keyed(window=...))`, or `@effect(contracts.Opaque())` if nothing.",
     )
+
+
+def check_is_effect(contract: Contract, name: str, role: str) -> None:
+    """A read leaves nothing to find, to close or to undo."""
+    if contract.kind is Kind.READ:
+        raise refused(
+            name, f"it only reads, and a read has no {role}", "Leave it out, or state the class of effect that it is.", role
+        )
 
 
 def rejections_by_name(rejects: Sequence[type[Rejection]], name: str) -> dict[str, type[Rejection]]:

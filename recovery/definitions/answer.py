@@ -58,10 +58,20 @@ class Refused(_Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class Accepted(_Answer):
+    """Taken by a store that drops duplicates and tells nothing: this request may have been the first or a copy."""
+
+
+@dataclass(frozen=True, slots=True)
 class Absent(_Answer):
-    """Nothing under this key as of `as_of`, which needs a time zone; None: as of the question, less the contract's lag."""
+    """Nothing under this key as of `as_of`, which needs a time zone; None: as of the question, less the contract's lag.
+
+    raised: the epoch below which the environment refuses every copy from now on, as `str(call.epoch)`, where this question raised it in the
+    same transaction; "" where it raised none.
+    """
 
     as_of: datetime | None = None
+    raised: str = ""
 
     def __post_init__(self) -> None:
         _Answer.__post_init__(self)
@@ -126,6 +136,7 @@ class NotSent(_Answer):
 Answer: TypeAlias = (
     Found[T]
     | Refused
+    | Accepted
     | Absent
     | InFlight
     | Gone

@@ -16,8 +16,10 @@ class Call:
 
     key: the idempotency key, the same on every attempt. Send it to the environment.
     fingerprint: digest of the request under that key.
-    epoch: who sends, as a rising number ("incarnation.n"), for environments that refuse superseded senders.
+    epoch: who sends or asks, as a rising number ("incarnation.n"), for environments that refuse superseded senders.
     attempt: from 1; a probe carries the number of the last attempt.
+    first_sent: with time zone; when the first attempt that may have left was sent. The same on every re-send: carry it where the environment
+        refuses what is too old by it. None for a probe or a close.
     send_until: with time zone; the sender has given up by then. Carry it as a deadline where the environment checks one.
     """
 
@@ -30,6 +32,7 @@ class Call:
     scope: str
     send_until: datetime
     remaining: Callable[[], float] = field(repr=False, compare=False)
+    first_sent: datetime | None = None
 
     def remaining_seconds(self) -> float:
         """Seconds until `send_until`, never negative. Use it as the request's timeout."""

@@ -18,12 +18,13 @@ from types import FrameType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, overload
 
 from recovery.codec import Codec, fingerprint
-from recovery.core.contracts import Contract
+from recovery.core.contracts import Contract, Kind
 from recovery.core.entries import JSON, Answered
-from recovery.core.errors import ValueNotStorable, ValueUnreadable
+from recovery.core.errors import ValueUnreadable
 from recovery.definitions.agreement import (
     check_colour,
     check_contract,
+    check_is_effect,
     check_parameters,
     function_name,
     refused,
@@ -31,6 +32,7 @@ from recovery.definitions.agreement import (
 )
 from recovery.definitions.answer import Answer
 from recovery.definitions.call import Call
+from recovery.definitions.outcomes import outcome_codec, takes_none
 from recovery.definitions.rejection import Rejection, decode_rejection
 from recovery.definitions.replies import Replies
 from recovery.definitions.signature import Signature, check_name, read_signature
@@ -131,9 +133,9 @@ class Effect(Generic[P, T]):
             raise refused(name, "its timeout is not longer than zero", "Say how long one attempt may take.")
         self.environment = environment or Environment(name)
         self.rejects = rejections_by_name(rejects, name)
-        self.outcome: Codec[T] = Codec(self.signature.returns, what="effect", name=name)
+        self.outcome: Codec[T] = outcome_codec(name, contract, self.signature.returns, self.rejects)
         original = contract.lookup is None or contract.lookup.original
-        self.replies = Replies(self.signature.where, self.outcome, self.rejects, original)
+        self.replies = Replies(self.signature.where, self.outcome, self.rejects, original, contract.kind is Kind.SWALLOW)
         self.probe_body: Callable[..., Any] | None = None
         self.close_body: Callable[..., Any] | None = None
         self.compensated_by: Effect[..., Any] | None = None
@@ -149,10 +151,7 @@ class Effect(Generic[P, T]):
     @property
     def accepts_none(self) -> bool:
         """Whether None is one of its values, so that an effect that is applied without a value can still return."""
-        try:
-            return self.outcome.encode(None) is None  # type: ignore[arg-type]
-        except ValueNotStorable:
-            return False
+        return takes_none(self.outcome)
 
     # -- binding -------------------------------------------------------------------------------------------------------
 
@@ -245,6 +244,7 @@ class Effect(Generic[P, T]):
     ) -> CompensationDecorator[P, T]:
         """Define the effect that undoes this one. Its parameters: the call, the outcome, then the effect's own."""
         check_contract(contract, f"compensation of {self.name}")
+        check_is_effect(self.contract, self.name, "compensation")
         return CompensationDecorator(self, contract, tuple(rejects), timeout, name)
 
     def compensate(self, bound: Bound[T], outcome: T) -> Bound[Any]:
@@ -256,6 +256,7 @@ class Effect(Generic[P, T]):
         return self.compensated_by.bind({lead: stored, **bound.stored})
 
     def _check_companion(self, fn: Callable[..., Any], role: str, frame: FrameType | None) -> None:
+        check_is_effect(self.contract, self.name, role)
         signature = read_signature(fn, what=role, name=self.name, first="Call", frame=frame.f_back if frame else None)
         if signature.first is not Call:
             raise refused(self.name, f"the first parameter of its {role} is not a Call", "Annotate it: `call: Call`.", role)

@@ -17,6 +17,7 @@ from recovery.core.entries import Answered, AnswerKind
 from recovery.core.errors import ValueNotStorable
 from recovery.definitions.answer import (
     Absent,
+    Accepted,
     Closed,
     Expired,
     Foreign,
@@ -32,12 +33,14 @@ from recovery.definitions.answer import (
     Unreachable,
     clipped,
 )
+from recovery.definitions.batched import BatchCodec
 from recovery.definitions.rejection import Rejection, encode_rejection
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 _WORDS: Final[dict[type, AnswerKind]] = {
+    Accepted: AnswerKind.ACCEPTED,
     Absent: AnswerKind.ABSENT,
     InFlight: AnswerKind.IN_FLIGHT,
     Gone: AnswerKind.GONE,
@@ -54,15 +57,18 @@ _WORDS: Final[dict[type, AnswerKind]] = {
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """Translates for one effect."""
+    """Translates for one effect. swallowed: its environment drops duplicates and tells nothing, so a return is an acceptance."""
 
     where: str
     outcome: Codec[Any]
     rejects: Mapping[str, type[Rejection]]
     look_up_is_original: bool
+    swallowed: bool = False
 
     def returned(self, value: Any) -> Answered:
         """The body returned: it happened, and its value is stored, or said to be unstorable by type and path."""
+        if self.swallowed:
+            return Answered(kind=AnswerKind.ACCEPTED)
         return self._found(Found(value), original=True)
 
     def raised(self, error: BaseException) -> Answered | None:
@@ -98,6 +104,7 @@ class Replies:
         wait = answer.retry_after if isinstance(answer, InFlight | TurnedAway) else None
         return Answered(
             kind=kind,
+            raised=answer.raised if isinstance(answer, Absent) else "",
             as_of_us=None if as_of is None else (as_of - _EPOCH) // _MICROSECOND,
             retry_after_us=None if wait is None else max(0, wait // _MICROSECOND),
             detail=answer.detail,
@@ -107,6 +114,8 @@ class Replies:
         kind, detail, value = AnswerKind.FOUND, answer.detail, None
         try:
             value = self.outcome.encode(answer.outcome, where=self.where, root="result")
+            if isinstance(self.outcome, BatchCodec) and value:
+                kind = AnswerKind.ITEMS
         except ValueNotStorable as error:
             kind, detail = AnswerKind.UNSTORABLE, clipped(f"{type(answer.outcome).__name__} at {error.path}")
         return Answered(

@@ -59,9 +59,10 @@ class Surroundings:
             key=intent.key,
             fingerprint=intent.fingerprint,
             scope=intent.scope,
-            epoch=attempt.epoch if attempt else "",
+            epoch=operation.epoch if isinstance(operation, Ask) else operation.attempt.epoch,
             attempt=attempt.number if attempt else 0,
             send_until=moment(send_until_us),
+            first_sent=moment(operation.first_sent_us) if isinstance(operation, Send) else None,
             remaining=lambda: max(0.0, (ends_us - self.clock.boot_us()) / 1_000_000),
         )
         match operation:

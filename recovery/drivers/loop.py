@@ -14,24 +14,42 @@ from typing import Any, TypeVar
 
 from recovery.core.entries import Answered
 from recovery.core.errors import InvariantViolated, UsageError
-from recovery.core.operations import Append, Ask, Boot, Close, Decide, Decided, Execute, Now, Op, Raised, Returned, Send, Sleep, Use
+from recovery.core.operations import (
+    Append,
+    Ask,
+    Boot,
+    Close,
+    Decide,
+    Decided,
+    Execute,
+    HoldContract,
+    Now,
+    Op,
+    Raised,
+    Returned,
+    Send,
+    Sleep,
+    Use,
+)
 from recovery.crashpoints import around
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import IN_WORKFLOW
 from recovery.drivers.asking import Surroundings, called_too_late, failed_decision
 from recovery.drivers.session import Session
+from recovery.ports import Hold
 from recovery.storage.writer import Writer
 
 T = TypeVar("T")
 
 
 class Driver(ABC):
-    """Drives procedures. `writer` is the run's own, for the operations of a workflow; None before there is a claim."""
+    """Drives procedures. `writer` is the run's own, for the operations of a workflow; None before there is a claim. `run_id`: what
+    an operator's procedure is about, which has no workflow to drive."""
 
-    def __init__(self, surroundings: Surroundings, writer: Writer | None = None) -> None:
+    def __init__(self, surroundings: Surroundings, writer: Writer | None = None, run_id: str = "") -> None:
         self.surroundings = surroundings
         self._writer = writer
-        self._run_id = writer.run_id if writer else ""
+        self._run_id = writer.run_id if writer else run_id
 
     async def drive(self, procedure: Coroutine[Op[Any], Any, T]) -> T:
         """Carry out a procedure to its end."""
@@ -59,6 +77,8 @@ class Driver(ABC):
                 return await self._now()
             case Boot():
                 return self.surroundings.clock.boot_us()
+            case HoldContract():
+                return await self._hold(operation)
             case Send() | Ask() | Close():
                 return await self._ask(operation)
             case Decide():
@@ -83,6 +103,11 @@ class Driver(ABC):
                 if answer is None:
                     raise
                 return answer
+
+    async def _hold(self, order: HoldContract) -> None:
+        hold = Hold(order.contract, held=True, by="recovery", reason=order.reason, at_us=order.at_us, token=order.token)
+        with around("hold"):
+            await self._use(lambda journal: journal.add_hold(hold))
 
     async def _decide(self, deciding: Deciding) -> Decided:
         with around("decide"):

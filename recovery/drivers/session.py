@@ -11,7 +11,7 @@ from typing import Any
 
 from recovery.core.contracts import microseconds
 from recovery.core.entries import Decision, OutcomeKind, Settled
-from recovery.core.errors import DecisionFailed, NotExecuted, OutcomeUnavailable
+from recovery.core.errors import DecisionFailed, InvalidName, NotExecuted, OutcomeUnavailable
 from recovery.core.ids import check_key, derive_key
 from recovery.core.machine import Machine
 from recovery.core.request import Request
@@ -37,11 +37,15 @@ class Session:
         which its contract relies on."""
         effect = bound.effect
         check_complete(effect)
+        name = check_key(key) if key is not None else derive_key(self.namespace, self.run_id, step)
+        if len(name) > (limit := effect.contract.key_length_max):
+            rule = f"at most {limit} characters, as the contract of {effect.name!r} says of its carrier: pass key= to perform"
+            raise InvalidName(what="idempotency key", name=name, rule=rule)
         return Request(
             effect=effect.name,
             environment=effect.environment.name,
             scope=effect.environment.current_scope(),
-            key=check_key(key) if key is not None else derive_key(self.namespace, self.run_id, step),
+            key=name,
             fingerprint=bound.fingerprint,
             arguments=bound.stored,
             contract=effect.contract,

@@ -17,14 +17,14 @@ from recovery.definitions.told import answered
 from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress
 from recovery.drivers.asynchronous import AsyncDriver
-from recovery.engine.wiring import Wiring
+from recovery.engine.operating import AsyncOperating
 from recovery.storage.reading import read
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class AsyncEngine(Wiring):
+class AsyncEngine(AsyncOperating):
     """Runs and recovers `async def` workflows. `async with` and `close` flush. No commit ever runs on the event loop."""
 
     is_async = True
@@ -44,10 +44,11 @@ class AsyncEngine(Wiring):
         wait_for_owner: timedelta | None = None,
         budget: Budget | None = None,
         progress: Progress | None = None,
+        if_head: str | None = None,
     ) -> Recovered[Any]:
         """As Engine.recover."""
         world = self.world(wait_for_owner=wait_for_owner, budget=budget)
-        return await AsyncDriver(self.surroundings(progress)).drive(reconciler.recover(world, run_id))
+        return await AsyncDriver(self.surroundings(progress)).drive(reconciler.recover(world, run_id, if_head))
 
     async def observe(
         self,

@@ -16,14 +16,14 @@ from recovery.definitions.told import answered
 from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress
 from recovery.drivers.sync import SyncDriver, finish
-from recovery.engine.wiring import Wiring
+from recovery.engine.operating import SyncOperating
 from recovery.storage.reading import read
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Engine(Wiring):
+class Engine(SyncOperating):
     """Runs and recovers `def` workflows. `with` and `close` flush. Safe for several threads."""
 
     def run(self, run_id: str, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -46,10 +46,14 @@ class Engine(Wiring):
         wait_for_owner: timedelta | None = None,
         budget: Budget | None = None,
         progress: Progress | None = None,
+        if_head: str | None = None,
     ) -> Recovered[Any]:
-        """Bring a run as far as it can be brought, and say where it stands. Raises RunNotFound, LeaseUnavailable, JournalCorrupt."""
+        """Bring a run as far as it can be brought, and say where it stands. Raises RunNotFound, LeaseUnavailable, JournalCorrupt.
+
+        if_head: the head that a plan was made at (its digest, or the beginning of it); raises HeadMoved if the journal has moved since.
+        """
         world = self.world(wait_for_owner=wait_for_owner, budget=budget)
-        return finish(SyncDriver(self.surroundings(progress)).drive(reconciler.recover(world, run_id)))
+        return finish(SyncDriver(self.surroundings(progress)).drive(reconciler.recover(world, run_id, if_head)))
 
     def observe(
         self,

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Self
 
+from recovery.claims import World
 from recovery.clocks import DatabaseClock, SystemClock
 from recovery.core.entries import Status
 from recovery.core.errors import DefinitionError
@@ -22,7 +23,6 @@ from recovery.drivers.asking import Progress, Surroundings
 from recovery.engine.leases import Leases
 from recovery.ports import Clock, Journal, Owner, RunRow
 from recovery.processes import identify, proven_dead
-from recovery.reconciler import World
 from recovery.storage import open_journal
 
 

@@ -37,11 +37,17 @@ class Database(Protocol):
     def writing(self) -> AbstractContextManager[sa.Connection]:
         """A connection in a write transaction: durable when the block ends, nothing happened when it raises."""
 
+    def transaction(self) -> AbstractContextManager[sa.Connection]:
+        """As `writing`, for several statements that are durable together or not at all."""
+
     def open_run(self, new: NewRun) -> bool:
         """Insert the run and its rows, or write nothing and return False if the run id is there."""
 
     def insert_evidence(self, connection: sa.Connection, columns: dict[str, object]) -> None:
         """Insert unless an identical item is there."""
+
+    def insert_hold(self, connection: sa.Connection, columns: dict[str, object]) -> None:
+        """Insert unless its token is there."""
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         """`ports.Journal.append`, without retries."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from recovery.core.chain import Row
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
-from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, KeyClaim, NewRun, Owner, RunRow
+from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Hold, KeyClaim, NewRun, Owner, RunRow, Stub
 from recovery.storage.rules import check_rows, first_taken
 
 
@@ -38,6 +38,8 @@ class MemoryJournal:
         self._runs: dict[str, _Run] = {}
         self._keys: dict[tuple[str, str, str], tuple[str, str, str]] = {}
         self._evidence: list[Evidence] = []
+        self._holds: dict[str, Hold] = {}
+        self._stubs: dict[str, Stub] = {}
 
     def namespace(self) -> str:
         return self._namespace
@@ -135,6 +137,34 @@ class MemoryJournal:
     def evidence(self, run_id: str) -> list[Evidence]:
         with self._lock:
             return [kept for kept in self._evidence if kept.run_id == run_id]
+
+    def add_hold(self, hold: Hold) -> None:
+        with self._lock:
+            self._holds.setdefault(hold.token, hold)
+
+    def holds(self) -> list[Hold]:
+        with self._lock:
+            words = list(self._holds.values())
+        last = {word.subject: index for index, word in enumerate(words)}
+        return [words[index] for index in sorted(last.values()) if words[index].held]
+
+    def forget(self, seen: RunRow, stub: Stub) -> bool:
+        with self._lock:
+            if seen.run_id in self._stubs:
+                return True
+            there = self._runs.get(seen.run_id)
+            if there is None or not there.row.status.settled or (there.row.epoch, there.row.head) != (seen.epoch, seen.head):
+                return False
+            there.row = replace(there.row, owner=None, epoch=replace(there.row.epoch, n=there.row.epoch.n + 1))
+            there.rows.clear()
+            there.contracts.clear()
+            self._evidence = [kept for kept in self._evidence if kept.run_id != seen.run_id]
+            self._stubs[seen.run_id] = stub
+            return True
+
+    def stub(self, run_id: str) -> Stub | None:
+        with self._lock:
+            return self._stubs.get(run_id)
 
     def now_us(self) -> int:
         return time.time_ns() // 1000

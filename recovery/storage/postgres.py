@@ -21,7 +21,7 @@ from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import forks
 from recovery.storage import statements as say
 from recovery.storage.faults import MIGRATE
-from recovery.storage.schema import VERSION, evidence
+from recovery.storage.schema import VERSION, evidence, hold
 from recovery.storage.schema import run as run_table
 from recovery.storage.urls import shown
 from recovery.storage.version import schema_version
@@ -118,6 +118,7 @@ SELECT :run, e.* FROM json_to_recordset(CAST(:entries AS json)) AS e (
 """)
 _INSERT_RUN: Final = insert(run_table).on_conflict_do_nothing().returning(run_table.c.number)
 _INSERT_EVIDENCE: Final = insert(evidence).on_conflict_do_nothing()
+_INSERT_HOLD: Final = insert(hold).on_conflict_do_nothing()
 _NOW: Final = sa.text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)")
 
 
@@ -168,6 +169,11 @@ class PostgresDatabase:
         with self._autocommit.connect() as connection:
             yield connection
 
+    @contextmanager
+    def transaction(self) -> Iterator[sa.Connection]:
+        with self._engine.begin() as connection:
+            yield connection
+
     def close(self) -> None:
         self._engine.dispose()
         self._ready = False
@@ -198,6 +204,9 @@ class PostgresDatabase:
 
     def insert_evidence(self, connection: sa.Connection, columns: dict[str, object]) -> None:
         connection.execute(_INSERT_EVIDENCE, columns)
+
+    def insert_hold(self, connection: sa.Connection, columns: dict[str, object]) -> None:
+        connection.execute(_INSERT_HOLD, columns)
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         results: dict[int, AppendResult] = {}

@@ -11,8 +11,9 @@ from recovery import codec
 from recovery.core.chain import Row, broken_at
 from recovery.core.contracts import Contract, contract_digest
 from recovery.core.entries import ENTRY_FORMAT, Entry, Observation, Opened, OutcomeKind, Status, decode, latest_us
-from recovery.core.errors import IncompatibleVersion, JournalCorrupt, RunNotFound
+from recovery.core.errors import IncompatibleVersion, JournalCorrupt, RunForgotten, RunNotFound
 from recovery.core.history import History, fold
+from recovery.core.instants import iso
 from recovery.ports import Evidence, Journal, RunRow
 
 
@@ -48,11 +49,20 @@ class Loaded:
 
 
 def read(journal: Journal, run_id: str) -> Loaded:
-    """The run, verified. Raises RunNotFound, JournalCorrupt, IncompatibleVersion, IllegalHistory, and what the journal raises."""
+    """The run, verified. Raises RunNotFound, RunForgotten, JournalCorrupt, IncompatibleVersion, IllegalHistory, and what the journal raises."""
     found = journal.load(run_id)
     if found is None:
         raise RunNotFound(run_id=run_id, database=journal.url)
     run, rows, contracts = found
+    if not rows and (stub := journal.stub(run_id)) is not None:
+        raise RunForgotten(
+            run_id=run_id,
+            status=run.status.value,
+            by=stub.by,
+            at=iso(stub.at_us),
+            reason=stub.reason,
+            outcome_digest=stub.outcome_digest,
+        )
     if broken := broken_at(journal.namespace(), run_id, rows, run.head, run.head_digest):
         raise JournalCorrupt(run_id=run_id, seq=broken[0], field=broken[1])
     entries = [_decoded(run_id, f"entry {row.seq}", row.kind, row.body) for row in rows]

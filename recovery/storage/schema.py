@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from recovery.core.entries import Status
 
-VERSION: Final = "0001"
+VERSION: Final = "0002"
 """The newest migration. Version names are compared as text, so that a newer database is recognised without alembic."""
 
 FORMAT: Final = 1
@@ -157,3 +157,28 @@ evidence = sa.Table(
     sa.Column("body", sa.Text, nullable=False),
 )
 """Outside the fence: whoever lost the run may still say what came back."""
+
+hold = sa.Table(
+    "hold",
+    metadata,
+    sa.Column("number", _Number, sa.Identity(), primary_key=True),
+    sa.Column("token", sa.Text, nullable=False, unique=True),
+    sa.Column("subject", sa.Text, nullable=False, index=True),
+    sa.Column("held", sa.Boolean, nullable=False),
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("at_us", sa.BigInteger, nullable=False),
+    sa.CheckConstraint("subject <> ''", name="subject"),
+)
+"""What people (and broken promises) said about contracts, in order; the last word about a subject counts."""
+
+stub = sa.Table(
+    "stub",
+    metadata,
+    sa.Column("run", sa.BigInteger, sa.ForeignKey("run.number"), primary_key=True, autoincrement=False),
+    sa.Column("outcome_digest", sa.Text, nullable=False),
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("at_us", sa.BigInteger, nullable=False),
+)
+"""A run whose entries were forgotten: its row and its keys stay."""

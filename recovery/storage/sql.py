@@ -13,7 +13,7 @@ from recovery.core.chain import Row
 from recovery.core.entries import Status
 from recovery.core.errors import StoreDamaged
 from recovery.core.ids import Epoch
-from recovery.ports import Append, AppendResult, Evidence, NewRun, Owner, RunRow
+from recovery.ports import Append, AppendResult, Evidence, Hold, NewRun, Owner, RunRow, Stub
 from recovery.storage import statements as say
 from recovery.storage.database import Database
 from recovery.storage.retry import persistently
@@ -129,6 +129,43 @@ class SqlJournal:
             return [say.to_evidence(row) for row in rows]
 
         return self._read(listed, [])
+
+    def add_hold(self, hold: Hold) -> None:
+        columns = say.hold_columns(hold)
+
+        def kept() -> None:
+            with self._database.writing() as connection:
+                self._database.insert_hold(connection, columns)
+
+        self._write(kept)
+
+    def holds(self) -> list[Hold]:
+        def listed() -> list[Hold]:
+            with self._database.reading() as connection:
+                return [say.to_hold(row) for row in connection.execute(say.HOLDS)]
+
+        return self._read(listed, [])
+
+    def forget(self, seen: RunRow, stub: Stub) -> bool:
+        def forgotten() -> bool:
+            with self._database.transaction() as connection:
+                number = connection.execute(say.GIVE_UP, say.give_up_of(seen)).scalar()
+                if number is None:  # it moved; or we were here before, and never heard of it
+                    return connection.execute(say.STUB, {"run_id": seen.run_id}).first() is not None
+                for statement in say.FORGET:
+                    connection.execute(statement, {"of_number": number, "of_run": seen.run_id})
+                connection.execute(say.INSERT_STUB, say.stub_columns(number, stub))
+                return True
+
+        return self._write(forgotten)
+
+    def stub(self, run_id: str) -> Stub | None:
+        def kept() -> Stub | None:
+            with self._database.reading() as connection:
+                row = connection.execute(say.STUB, {"run_id": run_id}).first()
+                return None if row is None else say.to_stub(run_id, row)
+
+        return self._read(kept, None)
 
     def now_us(self) -> int:
         return persistently(self._database.now_us, self.url)

@@ -23,7 +23,7 @@ from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import forks
 from recovery.storage import statements as say
 from recovery.storage.faults import MIGRATE
-from recovery.storage.schema import VERSION, contract, evidence, key, run_contract
+from recovery.storage.schema import VERSION, contract, evidence, hold, key, run_contract
 from recovery.storage.schema import run as run_table
 from recovery.storage.urls import shown, sqlite_path
 from recovery.storage.version import schema_version
@@ -45,6 +45,7 @@ _INSERT_KEYS: Final = insert(key).on_conflict_do_nothing()
 _INSERT_CONTRACTS: Final = insert(contract).on_conflict_do_nothing()
 _INSERT_LINKS: Final = insert(run_contract).on_conflict_do_nothing()
 _INSERT_EVIDENCE: Final = insert(evidence).on_conflict_do_nothing()
+_INSERT_HOLD: Final = insert(hold).on_conflict_do_nothing()
 
 
 class SqliteDatabase:
@@ -101,6 +102,8 @@ class SqliteDatabase:
     def writing(self) -> Iterator[sa.Connection]:
         with self._lock, self._writer.begin() as connection:
             yield connection
+
+    transaction = writing
 
     def close(self) -> None:
         with self._lock:
@@ -181,6 +184,9 @@ class SqliteDatabase:
 
     def insert_evidence(self, connection: sa.Connection, columns: dict[str, object]) -> None:
         connection.execute(_INSERT_EVIDENCE, columns)
+
+    def insert_hold(self, connection: sa.Connection, columns: dict[str, object]) -> None:
+        connection.execute(_INSERT_HOLD, columns)
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         """One transaction for the batch; a member that is refused writes nothing and does not disturb the others."""

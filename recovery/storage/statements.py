@@ -17,9 +17,9 @@ from recovery.core.entries import Status
 from recovery.core.errors import JournalCorrupt
 from recovery.core.ids import Epoch, digest_bytes
 from recovery.core.instants import LATEST_US
-from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, KeyClaim, KeyTaken, NewRun, Owner, RunRow
+from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Hold, KeyClaim, KeyTaken, NewRun, Owner, RunRow, Stub
 from recovery.storage.rules import first_taken
-from recovery.storage.schema import OPEN_PREDICATE, contract, evidence, journal, key, meta, run, run_contract
+from recovery.storage.schema import OPEN_PREDICATE, SETTLED, contract, evidence, hold, journal, key, meta, run, run_contract, stub
 
 META: Final = sa.select(meta.c.namespace, meta.c.incarnation)
 _INCARNATION: Final = sa.select(meta.c.incarnation).scalar_subquery()
@@ -82,6 +82,30 @@ FENCE: Final = (
 """The compare-and-set that an append stands on. No row: nothing of the member may be written."""
 
 INSERT_ROWS: Final = sa.insert(journal)
+
+_last = sa.select(sa.func.max(hold.c.number)).group_by(hold.c.subject)
+HOLDS: Final = sa.select(hold).where(hold.c.number.in_(_last), hold.c.held).order_by(hold.c.number)
+
+STUB: Final = sa.select(stub).join(run, run.c.number == stub.c.run).where(run.c.run_id == bindparam("run_id"))
+INSERT_STUB: Final = sa.insert(stub)
+GIVE_UP: Final = (
+    sa.update(run)
+    .where(
+        run.c.run_id == bindparam("of_run"),
+        run.c.epoch_incarnation == bindparam("seen_incarnation"),
+        run.c.epoch_n == bindparam("seen_n"),
+        run.c.head == bindparam("seen_head"),
+        run.c.status.in_(SETTLED),
+    )
+    .values(owner_token=None, epoch_n=run.c.epoch_n + 1)
+    .returning(run.c.number)
+)
+"""The compare-and-set that forgetting stands on: whoever owned the run last is fenced by it."""
+FORGET: Final = (
+    sa.delete(journal).where(journal.c.run == bindparam("of_number")),
+    sa.delete(run_contract).where(run_contract.c.run == bindparam("of_number")),
+    sa.delete(evidence).where(evidence.c.run_id == bindparam("of_run")),
+)
 
 
 def runs(statuses: Sequence[Status] | None, limit: int, after: str) -> sa.Select[Any]:
@@ -193,6 +217,23 @@ def evidence_columns(item: Evidence) -> dict[str, Any]:
     }
 
 
+def hold_columns(word: Hold) -> dict[str, Any]:
+    return {name: getattr(word, name) for name in ("token", "subject", "held", "by", "reason", "at_us")}
+
+
+def give_up_of(seen: RunRow) -> dict[str, Any]:
+    return {
+        "of_run": seen.run_id,
+        "seen_incarnation": seen.epoch.incarnation,
+        "seen_n": seen.epoch.n,
+        "seen_head": seen.head,
+    }
+
+
+def stub_columns(number: int, kept: Stub) -> dict[str, Any]:
+    return {"run": number} | {name: getattr(kept, name) for name in ("outcome_digest", "by", "reason", "at_us")}
+
+
 # -- rows to values ----------------------------------------------------------------------------------------------------
 
 
@@ -261,6 +302,14 @@ def is_whole(row: sa.Row[Any]) -> bool:
     """Whether an item of late evidence is the one that was stored."""
     texts = type(row.step) is type(row.kind) is type(row.body) is str
     return texts and evidence_columns(to_evidence(row))["digest"] == row.digest
+
+
+def to_hold(row: sa.Row[Any]) -> Hold:
+    return Hold(row.subject, bool(row.held), row.by, row.reason, row.at_us, row.token)
+
+
+def to_stub(run_id: str, row: sa.Row[Any]) -> Stub:
+    return Stub(run_id, row.outcome_digest, row.by, row.reason, row.at_us)
 
 
 # -- looking ----------------------------------------------------------------------------------------------------------

@@ -17,9 +17,8 @@ from recovery.core.contracts import Contract
 from recovery.core.entries import Intent, Observation, Settled, Source, encode, kind_of, step_of
 from recovery.core.errors import FencedOut, InvariantViolated, KeyReused
 from recovery.core.ids import Epoch
-from recovery.core.machine import bracket_of
 from recovery.core.operations import Append as Wanted
-from recovery.core.operations import Now, Use
+from recovery.core.operations import Now, Use, bracket_of
 from recovery.crashpoints import around
 from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Journal, KeyClaim
 

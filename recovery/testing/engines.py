@@ -14,6 +14,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
+from recovery.claims import World
 from recovery.core.contracts import microseconds
 from recovery.core.errors import RecoveryError
 from recovery.core.policy import Budget, Lease
@@ -22,7 +23,6 @@ from recovery.definitions.workflow import Workflow
 from recovery.engine import AsyncEngine, Engine
 from recovery.engine.wiring import Wiring
 from recovery.ports import Journal, Owner
-from recovery.reconciler import World
 from recovery.testing.clock import ManualClock
 from recovery.testing.journals import ProcessClock, ProcessJournal
 from recovery.testing.ledger import Ended

@@ -11,9 +11,9 @@ from typing import Any
 
 from recovery import codec
 from recovery.core.chain import Row
-from recovery.core.entries import Attempt, Decision, Entry, Intent, Observation, Opened, Settled, Verdict, decode
+from recovery.core.entries import Attempt, Decision, Entry, Intent, Observation, Opened, Override, Settled, Verdict, decode
 from recovery.core.ids import Epoch
-from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Journal, NewRun, Owner, RunRow
+from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Hold, Journal, NewRun, Owner, RunRow, Stub
 from recovery.testing.clock import ManualClock
 from recovery.testing.ledger import Claimed, Durable, RefusedAppend
 from recovery.testing.process import Process
@@ -109,6 +109,19 @@ class ProcessJournal:
     def evidence(self, run_id: str) -> list[Evidence]:
         return self._live().evidence(run_id)
 
+    def add_hold(self, hold: Hold) -> None:
+        self._live().add_hold(hold)
+        self._process.tell(f"{'holds' if hold.held else 'releases'} a contract: {hold.reason}")
+
+    def holds(self) -> list[Hold]:
+        return self._live().holds()
+
+    def forget(self, seen: RunRow, stub: Stub) -> bool:
+        return self._live().forget(seen, stub)
+
+    def stub(self, run_id: str) -> Stub | None:
+        return self._live().stub(run_id)
+
     def now_us(self) -> int:
         return self._live().now_us()
 
@@ -162,6 +175,8 @@ def in_words(entry: Entry) -> str:
             return f"observation of {entry.step}: {entry.source.value} says {entry.answer.kind.value}"
         case Verdict():
             return f"verdict on {entry.step}: {entry.row} ({entry.action})"
+        case Override():
+            return f"{entry.verb.value} of {entry.step or 'the run'} by {entry.by}"
         case Settled():
             row = f" by {entry.row}" if entry.row else ""
             said = f" {entry.error}" if entry.error else ""

@@ -25,6 +25,8 @@ def judged_again(world: World, loaded: Loaded) -> Iterator[str]:
     for seq, entry in enumerate(loaded.entries, start=1):
         if not isinstance(entry, Verdict | Settled) or entry.step == ROOT or _of_the_run(entry):
             continue
+        if isinstance(entry, Settled) and entry.heuristic:
+            continue  # a person's word, which needs no row to license it
         about = f"{loaded.run.run_id}: entry {seq} settles or judges {entry.step} by {entry.row or 'no row'}"
         if entry.row not in ROW_BY_NAME:
             yield f"{about}, which is no row"

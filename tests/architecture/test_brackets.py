@@ -15,13 +15,14 @@ from recovery.core.entries import (
     Intent,
     Observation,
     OutcomeKind,
+    Override,
     Settled,
     Source,
     Status,
+    Verb,
     Verdict,
 )
-from recovery.core.machine import bracket_of
-from recovery.core.operations import Append
+from recovery.core.operations import Append, bracket_of
 from recovery.crashpoints import BRACKETS
 from tests.architecture.brackets import misnamed, names, scanned, trees, unbracketed
 
@@ -47,6 +48,7 @@ def one_of_each() -> list[Entry]:
         attempt,
         Observation(step="s#1", source=Source.REPLY, asked_at_us=0, observed_at_us=0, answer=answer),
         Verdict(step="s#1", row="r", action="park", reason="r", at_us=0),
+        Override(step="", verb=Verb.HOLD, by="ann", at_us=0),
         Settled(step="s#1", outcome=OutcomeKind.APPLIED, at_us=0),
         Settled(step="", outcome=OutcomeKind.APPLIED, at_us=0),
     ]

@@ -23,6 +23,9 @@ ORPHANED_AT = (
 )
 """Where the worker dies whose recoverer is killed as well."""
 
+ORDERS = ("append.override", "hold", "forget")
+"""What only an operator's order passes: `test_orders` kills those."""
+
 EVERY_PASSAGE = {"worker": {("sqlite", "sync"), ("postgresql", "async")}, "recoverer": {("sqlite", "sync")}}
 """Where a process is killed at each passage of a point. Elsewhere at the first one, since time is short: a worker's in each shape, a
 recoverer's in the first of the above that has one."""
@@ -38,8 +41,8 @@ def test_a_worker_killed_there_is_recovered(stage: Stage, colour: str, point: st
             story = stage.new_run(shape, colour)
             killed(story.work("run", f"{point}:{occurrence}"))
             recovered(story)
-    if point.startswith(("claim", "load", "evidence")):
-        assert not reached  # what only a recoverer or a superseded worker passes: the next tests
+    if point.startswith(("claim", "load", "evidence", *ORDERS)):
+        assert not reached  # what only a recoverer, a superseded worker or an operator passes: the next tests, and test_orders
     else:
         assert reached, f"no worker passes {point}"
 
@@ -56,8 +59,8 @@ def test_a_recoverer_killed_there_is_recovered(stage: Stage, colour: str, point:
             killed(story.work("run", orphaned_at))
             killed(story.work("recover", f"{point}:{occurrence}"))
             recovered(story)
-    if point.startswith(("open", "decide", "append.decision", "evidence")):
-        assert not reached  # what only a first run or a superseded worker passes
+    if point.startswith(("open", "decide", "append.decision", "evidence", *ORDERS)):
+        assert not reached  # what only a first run, a superseded worker or an operator passes
     else:
         assert reached, f"no recoverer passes {point}"
 

@@ -433,7 +433,7 @@ def test_what_get_raises_has_the_exit_code_of_the_status(journal: Journal) -> No
 
 
 @pytest.mark.parametrize("wrong", [
-    lambda: Budget(attempts=0), lambda: Budget(probes=-1), lambda: Budget(max_wait=timedelta(-1)), lambda: Budget(backoff=timedelta(0)),
+    lambda: Budget(attempts=-1), lambda: Budget(probes=-1), lambda: Budget(max_wait=timedelta(-1)), lambda: Budget(backoff=timedelta(0)),
     lambda: Lease(renew_every=timedelta(0)), lambda: Lease(term=timedelta(seconds=1), renew_every=timedelta(seconds=1)),
 ])  # fmt: skip
 def test_a_policy_that_cannot_work_is_refused(wrong: Callable[[], object]) -> None:

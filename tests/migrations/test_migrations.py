@@ -277,7 +277,7 @@ def test_alembic_works_in_a_checkout(empty_store_url: str) -> None:
     """Its settings are in pyproject.toml; the database is in the environment."""
     migrate(empty_store_url)
     alembic = (sys.executable, "-m", "alembic")
-    assert "0001 (head)" in run(*alembic, "current", cwd=ROOT, RECOVERY_DB=empty_store_url)
+    assert f"{VERSION} (head)" in run(*alembic, "current", cwd=ROOT, RECOVERY_DB=empty_store_url)
     assert "No new upgrade operations detected" in run(*alembic, "check", cwd=ROOT, RECOVERY_DB=empty_store_url)
 
 
@@ -312,5 +312,5 @@ def test_an_installed_wheel_migrates_without_a_checkout(installed: Path, empty_s
     told = run(installed, "-c", code, empty_store_url, cwd=tmp_path)
     assert str(ROOT) not in told
     assert told.count(str(installed.parents[1])) == 2
-    assert told.strip().endswith("(None, '0001')")
+    assert told.strip().endswith(f"(None, {VERSION!r})")
     assert len(open_and_ask(empty_store_url)) == 32

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recovery import reconciler
+from recovery import claims
 from recovery.core import evidence, judgement, machine
 from recovery.core.chain import chained
 from recovery.core.entries import Answered, AnswerKind, Attempt, Intent, Settled, Source
@@ -47,7 +47,8 @@ def test_an_attempt_that_is_written_after_its_send(monkeypatch: pytest.MonkeyPat
             send_until_us=now_us + effect.intent.timeout_us,
             epoch=str(self.epoch),
         )
-        answer = await (Close if closing else Send)(request.subject, effect.intent, attempt)
+        subject, intent = request.subject, effect.intent
+        answer = await (Close(subject, intent, attempt) if closing else Send(subject, intent, attempt, attempt.sent_at_us))
         await self._append([replace(pending, attempt=attempt)] if isinstance(pending, Intent) else [attempt])
         return await self._observed(effect.step, answer, Source.REPLY, asked_at_us=now_us, attempt=attempt.number)
 
@@ -134,12 +135,12 @@ def test_a_keyless_effect_that_is_simply_tried_again(monkeypatch: pytest.MonkeyP
 
 @COLOURS
 def test_a_changed_request_that_is_sent_all_the_same(monkeypatch: pytest.MonkeyPatch, colour: str) -> None:
-    situation = Machine._situation
+    situation = Machine.situation
 
     def blind(self: Machine, *given: Any) -> Any:
         return replace(situation(self, *given), replay_fingerprint=None)
 
-    monkeypatch.setattr(Machine, "_situation", blind)
+    monkeypatch.setattr(Machine, "situation", blind)
     caught(played(named("other arguments, keyed, the environment would not notice"), colour), "exit is settled, expected diverged")
 
 
@@ -244,4 +245,4 @@ def test_the_planted_ones_pass_without_the_bug() -> None:
     """The control: everything above is green as it stands in the repository."""
     for name in ("zombie, keyed, sends while the new owner is about to", "lost reply, opaque, in doubt"):
         assert played(named(name)).problems == ()
-    assert reconciler.POLL.total_seconds() > 0
+    assert claims.POLL.total_seconds() > 0

@@ -14,7 +14,7 @@ from recovery.console.runs import STYLES, runs
 from recovery.console.story import Claim, Scene, ending, scene
 from recovery.core.entries import Status
 from recovery.core.rows import Action
-from recovery.engine.plan import Plan, PlannedStep
+from recovery.operators.planning import Plan, PlannedStep
 
 
 def printed(*, terminal: bool, make: object) -> str:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from recovery.core.contracts import Contract, Deletion, Enforced, Kind, Lookup, Replay
 from recovery.core.entries import OutcomeKind
 from recovery.core.rows import Action
@@ -136,8 +138,43 @@ def test_a_question_from_before_the_restore_does_not_count() -> None:
 
 def test_a_batch_with_an_open_item_is_neither_adopted_nor_settled() -> None:
     open_item = [{"kind": "found"}, {"kind": "unreachable"}]
-    assert sent().reply(S, "items", value=open_item).conclude(S).action is Action.RESEND
+    story = sent().reply(S, "items", value=open_item)
+    assert [story.conclude(at).action for at in (S, S + 200_000)] == [Action.WAIT, Action.RESEND]
     assert sent().reply(S, "items", value=[]).conclude(S).settlement is None
+
+
+def test_a_batchs_forgotten_rejections_do_not_settle_while_another_copy_is_held() -> None:
+    """A is held; B's copy applies one item and is refused the other; stock comes back; A lands and applies that too."""
+    items = [{"kind": "found"}, {"kind": "refused"}]
+    story = sent().attempt(M, "resend").reply(M + S, "items", value=items)
+    judgement = story.conclude(M + S, FORGETFUL)
+    assert (judgement.row.name, judgement.settlement) == ("rejection-early", None)
+    assert story.conclude(M + S, KEYED).action is Action.ADOPT  # remembered: A meets the same answer
+    alone = sent().reply(S, "items", value=items)
+    assert alone.conclude(S, FORGETFUL).action is Action.ADOPT  # nothing else is under way
+    assert alone.conclude(S, FORGETFUL, restored=True).action is Action.PARK  # or so the backup says
+    all_done = [{"kind": "found"}, {"kind": "found"}]
+    assert sent().attempt(M, "resend").reply(M, "items", value=all_done).conclude(M, FORGETFUL).action is Action.ADOPT
+
+
+@pytest.mark.parametrize(("asked", "action"), [(LATER - 1, Action.WAIT), (LATER, Action.ADOPT)])
+def test_a_batchs_forgotten_rejection_is_judged_by_when_it_was_asked(asked: int, action: Action) -> None:
+    items = [{"kind": "found"}, {"kind": "refused"}]
+    story = sent().attempt(asked, "resend").reply(asked, "items", value=items)
+    assert story.conclude(asked, FORGETFUL).action is action
+
+
+def test_the_first_attempts_own_reply_may_not_be_the_first_reply() -> None:
+    """A is held; B's copy does it; A's copy lands on what B made, and is shown its present state."""
+    current = replace(KEYED, replay_success=Replay.CURRENT)
+    story = sent().attempt(M, "resend").reply(M + S, "unreachable").late_reply(2 * M, "found", 1, value={"state": "paid"})
+    assert story.conclude(H, current).reason.value == "applied-value-unknown"
+    early = sent().attempt(M, "resend").late_reply(M - 1, "found", 1, value={"state": "new"})  # heard before B's copy left
+    assert early.conclude(H, current).action is Action.ADOPT
+    same = sent().attempt(M, "resend").late_reply(M, "found", 1, value={"state": "new"})
+    assert same.conclude(H, current).reason.value == "applied-value-unknown"
+    assert sent().reply(S, "found", value=1).conclude(H, current).action is Action.ADOPT
+    assert sent().reply(S, "found", value=1).conclude(H, current, restored=True).reason.value == "applied-value-unknown"
 
 
 def test_a_cached_failure_is_not_sent_for_ever() -> None:

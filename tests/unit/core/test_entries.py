@@ -140,7 +140,7 @@ def test_what_this_version_does_not_know_is_refused(kind: str, body: dict[str, A
 
 
 def test_every_kind_has_one_name_and_every_entry_a_step() -> None:
-    assert len(set(KINDS.values())) == len(KINDS) == 7
+    assert len(set(KINDS.values())) == len(KINDS) == 8
     assert step_of(Opened(workflow="w", version="1", input=None, input_digest="d", at_us=0)) == ""
     assert step_of(Attempt(step="a#1", number=1, purpose="send", sent_at_us=0, send_until_us=1, epoch="0.1")) == "a#1"
 

@@ -87,6 +87,8 @@ def naive_times(story: Story, contract: Contract, timeout: int) -> tuple[int | N
             continue
         if "not_sent" not in said and (t0 is None or attempt.sent_at_us < t0):
             t0 = attempt.sent_at_us
+        if contract.kind is Kind.READ:
+            continue
         harmless = [kind for kind in said if kind in {"not_sent", "turned_away", "refused"}]
         if harmless and all(kind in {"not_sent", "turned_away", "refused", "unreachable"} for kind in said):
             continue
@@ -457,6 +459,17 @@ def test_an_answer_that_saw_a_copy_at_work_takes_the_absence_back() -> None:
     assert (facts.absence, facts.ask) == (Absence.NONE, Ask.DUE)
 
 
+def test_a_copy_seen_at_work_and_reported_late_counts_from_when_it_was_seen() -> None:
+    """Late evidence stands last. If its place counted, every later question would be asked in vain, until none is left."""
+    story = sent().probe(H, "absent")
+    story.late_reply(H - 1, "in_flight", 1)
+    assert story.facts(2 * H, replace(PROBEABLE, trust_settle=True)).absence is Absence.TRUSTED
+    story.late_reply(H, "in_flight", 1)  # on a clock that stands still
+    assert story.facts(2 * H, replace(PROBEABLE, trust_settle=True)).absence is Absence.TRUSTED
+    story.late_reply(H + 1, "in_flight", 1)
+    assert story.facts(2 * H, replace(PROBEABLE, trust_settle=True)).ask is Ask.DUE
+
+
 def test_an_answer_older_than_it_promised_proves_nothing() -> None:
     story = sent().probe(H, "absent", as_of_us=S)
     assert story.facts(H, replace(PROBEABLE, trust_settle=True)).absence is Absence.UNPROVEN
@@ -511,3 +524,26 @@ def test_keyed_and_probed_absence_agree_with_the_definition(asked: int, later: i
     story = sent().probe(asked, "absent")
     facts = story.facts(asked + later, replace(PROBEABLE, trust_settle=True))
     assert (facts.absence is Absence.TRUSTED) == (asked > 30 * S + 20 * M + 2 * S)
+
+
+def test_an_acceptance_after_tries_that_did_nothing_is_the_first_whatever_the_window() -> None:
+    swallow = replace(KEYED, kind=Kind.SWALLOW, window_us=M)
+    story = Story().attempt(0).reply(S, "turned_away").attempt(H)
+    assert story.reply(H + S, "accepted").row(H + S, swallow) == 12
+    assert sent().attempt(H).reply(H + S, "accepted").row(H + S, swallow) == 42
+
+
+# -- pure reads ------------------------------------------------------------------------------------------------------------
+
+READ = Contract(kind=Kind.READ)
+
+
+def test_a_read_that_nobody_answered_backs_off() -> None:
+    story = sent().reply(S, "unreachable")
+    assert [story.row(S + 199_999, READ), story.row(S + 200_000, READ)] == [24, 28]
+
+
+def test_reading_twice_is_no_duplicate() -> None:
+    story = sent().attempt(M, "resend").reply(M, "found", value=1).late_reply(M, "found", 1, value=2)
+    assert story.row(H, READ) == 8
+    assert story.settled(story.conclude(H, READ).settlement).row(H, READ) == 2

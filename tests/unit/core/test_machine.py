@@ -25,10 +25,10 @@ from recovery.core.entries import (
 from recovery.core.errors import ConcurrentStep, EffectInDoubt, FencedOut, KeyReused, StoreUnavailable, Unresolved
 from recovery.core.history import fold
 from recovery.core.ids import Epoch
-from recovery.core.machine import Machine, bracket_of
-from recovery.core.operations import Append, Ask, Close, Decide, Decided, Now, Op, Send, Sleep
+from recovery.core.machine import Machine, Unwind
+from recovery.core.operations import Append, Ask, Close, Decide, Decided, Now, Op, Send, Sleep, bracket_of
 from recovery.core.policy import Budget
-from recovery.core.request import Request, Unwind
+from recovery.core.request import Request
 
 KEYED = contracts.Keyed(window=timedelta(hours=24))
 OPAQUE = contracts.Opaque()

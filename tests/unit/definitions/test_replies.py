@@ -12,6 +12,7 @@ import pytest
 import recovery
 from recovery import (
     Absent,
+    Accepted,
     Answer,
     Call,
     Closed,
@@ -69,7 +70,7 @@ def reserve(call: Call) -> Reservation:
     return Reservation("1")
 
 
-@effect(contracts.Probeable(lookup=CURRENT), rejects=(OutOfStock,))
+@effect(contracts.Probeable(lookup=CURRENT, stable_fields=("id",)), rejects=(OutOfStock,))
 def shown(call: Call) -> Reservation:
     return Reservation("1")
 
@@ -135,7 +136,9 @@ ANSWERS: list[tuple[Answer[Reservation], Answered]] = [
         Refused(OutOfStock(sku="a"), fingerprint="f", detail="d"),
         Answered(kind=AnswerKind.REFUSED, error="out-of-stock", value={"sku": "a", "available": 0}, fingerprint="f", detail="d"),
     ),
+    (Accepted(), Answered(kind=AnswerKind.ACCEPTED)),
     (Absent(), Answered(kind=AnswerKind.ABSENT)),
+    (Absent(raised="1.2"), Answered(kind=AnswerKind.ABSENT, raised="1.2")),
     (Absent(as_of=datetime(1970, 1, 1, 0, 0, 1, 5, tzinfo=UTC)), Answered(kind=AnswerKind.ABSENT, as_of_us=1_000_005)),
     (
         Absent(as_of=datetime(1970, 1, 1, 1, tzinfo=timezone(timedelta(hours=1))), detail="d"),

@@ -1,0 +1,145 @@
+"""Claims: who works on a run, from taking it to giving it up.
+
+Owns the World that procedures are given, and the waiting for an owner. Knows nothing of workflows' steps. Invariants: nothing of a run is read
+for acting before its claim has committed; a run that is not settled is given up on the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from recovery.core.contracts import microseconds
+from recovery.core.errors import LeaseUnavailable, RecoveryError, RunNotFound
+from recovery.core.ids import Epoch, check_run_id
+from recovery.core.operations import Boot, Now, Sleep, Use
+from recovery.core.policy import Budget, Lease
+from recovery.crashpoints import around
+from recovery.definitions.recovered import Recovered
+from recovery.definitions.workflow import Workflow
+from recovery.ports import Journal, Owner, RunRow
+from recovery.storage.reading import Loaded, read
+
+T = TypeVar("T")
+
+POLL = timedelta(milliseconds=250)
+"""How often a lease that is waited for is looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a reconciler is given. `hold` and `drop` keep the lease of a run alive; `raise_mark` lifts the clock to a journaled time."""
+
+    workflows: Mapping[str, Workflow[..., Any]]
+    budget: Budget
+    lease: Lease
+    wait_for_owner: timedelta
+    token: Callable[[], str]
+    identify: Callable[[str], Owner]
+    proven_dead: Callable[[Owner], bool]
+    raise_mark: Callable[[int], None]
+    hold: Callable[[RunRow], None]
+    drop: Callable[[RunRow], None]
+
+    def owner(self) -> Owner:
+        return self.identify(self.token())
+
+    @property
+    def lease_term_us(self) -> int:
+        return microseconds(self.lease.term)
+
+
+async def existing(run_id: str) -> RunRow:
+    """The row of a run that must be there. Raises InvalidName, RunNotFound."""
+    row = await find(check_run_id(run_id))
+    if row is None:
+        raise RunNotFound(run_id=run_id, database=await Use(lambda journal: journal.url))
+    return row
+
+
+async def find(run_id: str) -> RunRow | None:
+    """The run's row, or None."""
+    return await Use(lambda journal: journal.find(run_id))
+
+
+async def load(run_id: str) -> Loaded:
+    """The run, whole. After a claim: in a new transaction, as here."""
+    with around("load"):
+        return await Use(lambda journal: read(journal, run_id))
+
+
+async def take(world: World, row: RunRow) -> RunRow:
+    """Claim the run: at once where its owner is gone, else when its lease has ended on our own boot clock.
+
+    Returns the claimed row, or a row that was settled meanwhile. Raises LeaseUnavailable when the wait is over."""
+    began_us = since_us = await Boot()
+    while not row.status.settled:
+        now_us = await Boot()
+        if row.owner is None or world.proven_dead(row.owner) or now_us - since_us >= row.lease_term_us:
+            claimed = await claim(world, row)
+            if claimed is not None:
+                return claimed
+        elif now_us - began_us >= microseconds(world.wait_for_owner):
+            raise LeaseUnavailable(run_id=row.run_id, owner=str(row.owner), epoch=str(row.epoch))
+        else:
+            await Sleep(await Now() + microseconds(POLL), f"{row.run_id}: waiting for {row.owner} to finish or its lease to end")
+        seen = await find(row.run_id)
+        assert seen is not None, "runs are never deleted"
+        if (seen.epoch, seen.lease_counter) != (row.epoch, row.lease_counter):
+            since_us = await Boot()
+        row = seen
+    return row
+
+
+async def claim(world: World, seen: RunRow) -> RunRow | None:
+    """Raise the epoch, whoever owns the run; None: it moved since it was seen."""
+    world.raise_mark(seen.updated_at_us)  # before the claim writes its own clock over it
+    owner, at_us = world.owner(), await Now()
+    with around("claim"):
+        term_us = world.lease_term_us
+        return await owned(seen.run_id, owner, lambda journal: journal.claim(seen, owner, lease_term_us=term_us, at_us=at_us))
+
+
+async def owned(run_id: str, owner: Owner, take: Callable[[Journal], RunRow | None]) -> RunRow | None:
+    """Take the run. Interrupted, that may have been done all the same: a run that nobody works on is then given up at once."""
+    try:
+        return await Use(take)
+    except Exception:
+        raise
+    except BaseException:
+        with around("release"):
+            await Use(lambda journal: _give_up(journal, run_id, owner.token))
+        raise
+
+
+async def held_while(world: World, row: RunRow, work: Callable[[], Awaitable[T]]) -> T:
+    """Keep the lease alive during the work, and give the run up afterwards unless that settled it."""
+    world.hold(row)
+    settled = False
+    try:
+        done = await work()
+        settled = isinstance(done, Recovered) and done.status.settled
+        return done
+    finally:
+        world.drop(row)
+        if not settled:
+            assert row.owner is not None
+            token = row.owner.token
+            with around("release"):
+                await Use(lambda journal: _release(journal, row.run_id, token, row.epoch))
+
+
+def _give_up(journal: Journal, run_id: str, token: str) -> None:
+    row = journal.find(run_id)
+    if row is not None and row.owner is not None and row.owner.token == token:
+        _release(journal, run_id, token, row.epoch)
+
+
+def _release(journal: Journal, run_id: str, token: str, epoch: Epoch) -> None:
+    """Best effort on the way out: where it fails, the dead process or the ended lease says the same."""
+    try:
+        journal.release(run_id, token, epoch)
+    except RecoveryError:
+        return

@@ -1,0 +1,266 @@
+"""The commands of operators and their options, as typer knows them.
+
+Owns names, help and the checking of arguments; what a command does is in `ordering`, imported when it is called. Invariant: an order names
+who gives it; what needs a reason says so here already.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from recovery.cli.commands import App, Common, Db, Debug, Json, _carry_out, app
+from recovery.cli.output import Output
+from recovery.core.entries import OutcomeKind
+from recovery.core.errors import ExitCode
+
+_LIMIT_MAX = 10**6
+
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run.")]
+MaybeRun = Annotated[str | None, typer.Argument(metavar="[RUN]", help="The run.")]
+Step = Annotated[str, typer.Argument(metavar="STEP", help="The step, such as reserve#1.")]
+By = Annotated[str, typer.Option("--by", metavar="WHO", help="Who orders this.")]
+MaybeBy = Annotated[str, typer.Option("--by", metavar="WHO", help="Who orders this. Default: the user of this process.")]
+Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why.")]
+MaybeWhy = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the order.")]
+ContractOption = Annotated[
+    str | None, typer.Option("--contract", metavar="DIGEST-or-NAME", help="A contract instead of a run, by its digest or its name.")
+]
+
+
+@app.command()
+def doubt(
+    context: typer.Context,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=_LIMIT_MAX, help="At most so many.")] = 100,
+    app: App = None,
+    db: Db = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List what needs a person (in doubt, held, diverged), oldest first. Exit 0 where nothing does."""
+
+    def work(output: Output, common: Common) -> ExitCode:
+        from recovery.cli import ordering
+
+        return ordering.doubt(output, common.target(), limit=limit)
+
+    _carry_out(context, Common(db, app, as_json, debug), work)
+
+
+@app.command()
+def explain(
+    context: typer.Context, run: RunId, step: Step, app: App = None, db: Db = None, as_json: Json = False, debug: Debug = False
+) -> None:
+    """Say why a step stands where it stands: row, evidence, assumptions, advice, and what would change it."""
+
+    def work(output: Output, common: Common) -> ExitCode:
+        from recovery.cli import ordering
+
+        return ordering.explain(output, common.target(), run, step)
+
+    _carry_out(context, Common(db, app, as_json, debug), work)
+
+
+@app.command()
+def probe(
+    context: typer.Context, run: RunId, step: Step, app: App = None, db: Db = None, as_json: Json = False, debug: Debug = False
+) -> None:
+    """Ask the environment about one effect, read-only, and keep its answer. Acts on nothing."""
+
+    def work(output: Output, common: Common) -> ExitCode:
+        from recovery.cli import ordering
+
+        return ordering.probe(output, common.target(), run, step)
+
+    _carry_out(context, Common(db, app, as_json, debug), work)
+
+
+@app.command()
+def redrive(
+    context: typer.Context,
+    run: RunId,
+    step: Step,
+    by: MaybeBy = "",
+    reason: MaybeWhy = "",
+    app: App = None,
+    db: Db = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Allow one attempt more than the budget does, under the same key, and recover. Refused wherever the verdict table would not send."""
+
+    def work(output: Output, common: Common) -> ExitCode:
+        from recovery.cli.recovering import Patience, Redrive, recover
+
+        return recover(output, common.target(), run, Patience(), redrive=Redrive(step, by, reason))
+
+    _carry_out(context, Common(db, app, as_json, debug), work)
+
+
+@app.command()
+def resolve(
+    context: typer.Context,
+    run: RunId,
+    step: Step,
+    by: By,
+    reason: Why,
+    evidence: Annotated[
+        str, typer.Option("--evidence", metavar="FILE-or-TEXT", help="What it rests on: a file's content, or the text itself.")
+    ],
+    applied: Annotated[bool, typer.Option("--applied", help="It happened; its value is --value.")] = False,
+    rejected: Annotated[
+        str | None,
+        typer.Option("--rejected", metavar="NAME", help="It was refused with this declared error; its fields are --value."),
+    ] = None,
+    not_executed: Annotated[bool, typer.Option("--not-executed", help="It did not happen, and will not under this key.")] = False,
+    mixed: Annotated[bool, typer.Option("--mixed", help="A batch: --value has every item.")] = False,
+    value: Annotated[str | None, typer.Option("--value", metavar="JSON", help="The value, as the effect would return it.")] = None,
+    app: App = None,
+    db: Db = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Settle a step by your word: what happened, on what evidence. It is marked heuristic; what contradicts it later is recorded."""
+    if sum([applied, rejected is not None, not_executed, mixed]) != 1:
+        raise typer.BadParameter("say one of --applied, --rejected NAME, --not-executed, --mixed.")
+    parsed = _parsed(value)
+    if applied:
+        outcome = OutcomeKind.APPLIED if value is not None else OutcomeKind.APPLIED_WITHOUT_VALUE
+    else:
+        outcome = OutcomeKind.REJECTED if rejected is not None else OutcomeKind.NOT_EXECUTED if not_executed else OutcomeKind.MIXED
+
+    def work(output: Output, common: Common) -> ExitCode:
+        from recovery.cli import ordering
+
+        said = ordering.Said(outcome, by, reason, evidence, parsed, rejected or "")
+        return ordering.resolve(output, common.target(), run, step, said)
+
+    _carry_out(context, Common(db, app, as_json, debug), work)
+
+
+def _parsed(value: str | None) -> Any:
+    try:
+        return None if value is None else json.loads(value)
+    except ValueError as error:
+        raise typer.BadParameter(f"it is not JSON ({error}).", param_hint="--value") from error
+
+
+@app.command()
+def close(
+    context: typer.Context,
+    run: RunId,
+    step: Step,
+    by: MaybeBy = "",
+    reason: MaybeWhy = "",
+    app: App = None,
+    db: Db = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Close a step's key: the environment tells its outcome, or refuses the key for ever."""
+
+    def work(output: Output, common: Common) -> ExitCode:
+        from recovery.cli import ordering
+
+        return ordering.close(output, common.target(), run, step, by=by, reason=reason)
+
+    _carry_out(context, Common(db, app, as_json, debug), work)
+
+
+@app.command()
+def hold(
+    context: typer.Context,
+    by: By,
+    reason: Why,
+    run: MaybeRun = None,
+    contract: ContractOption = None,
+    app: App = None,
+    db: Db = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Hold a run, or a contract for the whole database: nothing is sent until it is released."""
+    _one_of(run, contract)
+
+    def work(output: Output, common: Common) -> ExitCode:
+        from recovery.cli import ordering
+
+        if contract is not None:
+            return ordering.contract(output, common.target(), contract, held=True, by=by, reason=reason)
+        return ordering.order(output, common.target(), "hold", str(run), by=by, reason=reason)
+
+    _carry_out(context, Common(db, app, as_json, debug), work)
+
+
+@app.command()
+def release(
+    context: typer.Context,
+    by: By,
+    reason: Why,
+    run: MaybeRun = None,
+    contract: ContractOption = None,
+    app: App = None,
+    db: Db = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Release a held run or contract. The next recovery goes on."""
+    _one_of(run, contract)
+
+    def work(output: Output, common: Common) -> ExitCode:
+        from recovery.cli import ordering
+
+        if contract is not None:
+            return ordering.contract(output, common.target(), contract, held=False, by=by, reason=reason)
+        return ordering.order(output, common.target(), "release", str(run), by=by, reason=reason)
+
+    _carry_out(context, Common(db, app, as_json, debug), work)
+
+
+def _one_of(run: str | None, contract: str | None) -> None:
+    if (run is None) is (contract is None):
+        raise typer.BadParameter("say either a run or --contract.")
+
+
+@app.command()
+def fence(
+    context: typer.Context,
+    run: RunId,
+    by: MaybeBy = "",
+    reason: MaybeWhy = "",
+    app: App = None,
+    db: Db = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Raise a run's epoch, so that its last worker can append nothing more. What that worker sent may still act; it says until when."""
+
+    def work(output: Output, common: Common) -> ExitCode:
+        from recovery.cli import ordering
+
+        return ordering.order(output, common.target(), "fence", run, by=by, reason=reason)
+
+    _carry_out(context, Common(db, app, as_json, debug), work)
+
+
+@app.command()
+def forget(
+    context: typer.Context,
+    run: RunId,
+    by: MaybeBy = "",
+    reason: MaybeWhy = "",
+    app: App = None,
+    db: Db = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Remove a settled run's entries. Its id and keys stay taken; refused while one of its keys may still be asked for."""
+
+    def work(output: Output, common: Common) -> ExitCode:
+        from recovery.cli import ordering
+
+        return ordering.forget(output, common.target(), run, by=by, reason=reason)
+
+    _carry_out(context, Common(db, app, as_json, debug), work)

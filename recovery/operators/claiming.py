@@ -1,0 +1,104 @@
+"""Claims of operators: a run's journal, for the length of one order.
+
+Owns that an order is written under a claim, loaded after it, and given up again. Invariant: only a hold and a fence take a run from a living
+owner, because stopping it is what they are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from recovery.claims import World, claim, existing, held_while, load, take
+from recovery.core.entries import Entry, Override, Status
+from recovery.core.errors import HeadMoved, LeaseUnavailable, OverrideRefused
+from recovery.core.operations import Append
+from recovery.ports import RunRow
+from recovery.storage.reading import Loaded
+from recovery.storage.writer import Writer
+
+T = TypeVar("T")
+
+TRIES_MAX: Final = 20  # an owner renews every few seconds, so that losing more than two of these is a fight with another operator
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A run that is ours for now, as it was loaded after the claim."""
+
+    loaded: Loaded
+    writer: Writer
+
+    async def append(self, *entries: Entry) -> None:
+        """Make entries durable. The run's status, reason and next look stay as they are."""
+        run = self.loaded.run
+        await self._commit(Append(entries, run.status, run.next_look_us, run.reason))
+
+    async def move(self, *entries: Entry, to: Status, reason: str = "") -> None:
+        """Make entries durable, and the run's status another one."""
+        await self._commit(Append(entries, to, None, reason))
+
+    async def _commit(self, wanted: Append) -> None:
+        await self.writer.commit(wanted)
+        for entry in wanted.entries:
+            self.loaded.history.add(entry)
+
+    def check_head(self, seen: Loaded) -> None:
+        """Raises HeadMoved where somebody appended between our look and our claim."""
+        if self.loaded.run.head_digest != seen.run.head_digest:
+            raise HeadMoved(run_id=seen.run.run_id, found=self.loaded.run.head_digest, expected=seen.run.head_digest)
+
+
+async def under_claim(world: World, run_id: str, work: Callable[[Claimed], Awaitable[T]], *, by_force: bool = False) -> T:
+    """Do `work` under a claim. Raises LeaseUnavailable where somebody else is at work, unless it is by force."""
+    row = await (_taken_by_force(world, run_id) if by_force else _taken(world, run_id))
+
+    async def loaded_then_work() -> T:
+        loaded = await load(run_id)
+        world.raise_mark(loaded.highest_us)
+        run = loaded.run
+        assert run.owner is not None
+        writer = Writer(run_id, run.owner.token, run.epoch, run.head, run.head_digest, world.token, dict(loaded.contracts))
+        return await work(Claimed(loaded, writer))
+
+    return await held_while(world, row, loaded_then_work)
+
+
+async def _taken(world: World, run_id: str) -> RunRow:
+    row = await take(world, await existing(run_id))
+    if row.status.settled:
+        raise _settled(row)
+    return row
+
+
+async def _taken_by_force(world: World, run_id: str) -> RunRow:
+    for _ in range(TRIES_MAX):
+        seen = await existing(run_id)
+        if seen.status.settled:
+            raise _settled(seen)
+        row = await claim(world, seen)
+        if row is not None:
+            return row
+    raise LeaseUnavailable(run_id=run_id, owner="somebody who claims it again and again", epoch=str(seen.epoch))
+
+
+def _settled(row: RunRow) -> OverrideRefused:
+    return OverrideRefused(
+        verb="An order",
+        about=f"run {row.run_id!r}",
+        problem=f"it is settled ({row.status.value}), so there is nothing to order",
+        advice="See it with `recover show`.",
+    )
+
+
+def attributed(verb: str, about: str, **needed: str) -> None:
+    """An order names who gave it and why. Raises OverrideRefused."""
+    for name, value in needed.items():
+        if not value.strip():
+            raise OverrideRefused(verb=verb, about=about, problem=f"it needs {name}", advice=f"Say it with --{name}.")
+
+
+def order_of(entry: Override) -> str:
+    """An order in a few words."""
+    return f"{entry.verb.value} by {entry.by}" + (f": {entry.reason}" if entry.reason else "")

@@ -1,0 +1,64 @@
+"""Forgetting: the entries of a settled run are removed, and what must outlive them stays.
+
+Owns when that is allowed. Invariants: the run's id and its keys are taken for ever; nothing is forgotten while a copy of an attempt may act
+or the environment may still answer for one of its keys inside its window, because then late evidence could come and need the entries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recovery import codec
+from recovery.claims import World
+from recovery.core.entries import encode
+from recovery.core.errors import HeadMoved, KeyStillAsked, RunUnsettled
+from recovery.core.history import EffectStep
+from recovery.core.ids import digest_bytes
+from recovery.core.instants import iso
+from recovery.core.operations import Now, Use
+from recovery.core.timing import quiet_after, timing_of
+from recovery.crashpoints import around
+from recovery.operators.standing import looked_at
+from recovery.ports import Stub
+from recovery.storage.reading import Loaded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgotten:
+    """What stays: the stub, the run's status, and its keys as (environment, scope, key)."""
+
+    stub: Stub
+    status: str
+    keys: tuple[tuple[str, str, str], ...]
+
+
+async def forget(world: World, run_id: str, *, by: str, reason: str) -> Forgotten:  # noqa: ARG001  # every verb takes the world
+    """Remove a settled run's entries. Raises RunUnsettled, KeyStillAsked (with the time), HeadMoved, RunForgotten."""
+    loaded = await looked_at(run_id)
+    ended, now_us = loaded.history.ended, await Now()
+    if ended is None:
+        raise RunUnsettled(run_id=run_id, status=loaded.run.status.value, reason=", and only settled runs are forgotten")
+    for effect in loaded.history.effects:
+        until_us = asked_until(loaded, effect)
+        if until_us is not None and now_us <= until_us:
+            raise KeyStillAsked(run_id=run_id, step=effect.step, key=effect.intent.key, until=iso(until_us))
+    stub = Stub(run_id, digest_bytes(codec.dumps(encode(ended)).encode()), by, reason, now_us)
+    with around("forget"):
+        forgotten = await Use(lambda journal: journal.forget(loaded.run, stub))
+    if not forgotten:
+        found = await Use(lambda journal: journal.find(run_id))
+        raise HeadMoved(run_id=run_id, found=found.head_digest if found else "none", expected=loaded.run.head_digest)
+    intents = [effect.intent for effect in loaded.history.effects]
+    keys = tuple((intent.environment, intent.scope, intent.key) for intent in intents if intent.key)
+    return Forgotten(stub=stub, status=loaded.run.status.value, keys=keys)
+
+
+def asked_until(loaded: Loaded, effect: EffectStep) -> int | None:
+    """The last moment at which a copy may act or the key's window is open, whichever is later; None: nothing was ever attempted.
+
+    All attempts count, those that were proven without effect too: it costs little to wait for them, and nothing to be wrong."""
+    contract = loaded.contracts[effect.intent.contract]
+    t0_us = timing_of(effect, contract).t0_us
+    window = None if t0_us is None or contract.window_us is None else t0_us + contract.window_us + contract.clock_error_us
+    ends = [at_us for at_us in (quiet_after(effect.attempts, contract), window) if at_us is not None]
+    return max(ends, default=None)

@@ -1,0 +1,168 @@
+"""Plans: what a recovery would do next, without doing it.
+
+Owns the plan of one run: the workflow is rehearsed, and where its next act would be a question, the question is asked, because that changes
+nothing. Without the workflow each unsettled intent is judged from the journal alone, and the plan says what that leaves unknown. Invariant: a
+plan claims nothing, appends nothing and sends nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from recovery.claims import World
+from recovery.core.entries import Answered, Observation, Source
+from recovery.core.errors import Diverged
+from recovery.core.history import EffectStep, Noted
+from recovery.core.judgement import Judgement, conclude
+from recovery.core.operations import Ask, Now, Use
+from recovery.core.policy import Budget
+from recovery.core.request import Request
+from recovery.core.rows import Action
+from recovery.operators.claiming import order_of
+from recovery.operators.rehearsal import Rehearsal, rehearsed
+from recovery.operators.standing import ALONE, alone, looked_at
+from recovery.storage.reading import Loaded
+
+QUESTIONS_MAX: Final = 3
+"""How often one step is asked in one plan: more answers at the same time would say nothing new."""
+
+_PARKED: Final = "then the run would be in doubt, and a person must look"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedStep:
+    """What would be done about one effect, and why. asked: what its probe answered just now; `unknown`: what this rests on without having
+    been checked; `new`: no intent yet."""
+
+    step: str
+    effect: str
+    environment: str
+    scope: str
+    key: str
+    action: str
+    row: str
+    reason: str
+    assumptions: tuple[str, ...]
+    next_look_us: int | None
+    asked: tuple[Answered, ...] = ()
+    unknown: tuple[str, ...] = ()
+    new: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The next steps of one run, as of `at_us` and of the journal with this head. `then`: what would follow, or what stops it."""
+
+    run_id: str
+    head: int
+    head_digest: str
+    at_us: int
+    steps: tuple[PlannedStep, ...]
+    then: str
+    from_journal_alone: bool
+    diverged: bool = False
+
+
+async def plan(world: World, run_id: str, *, probe: bool = True) -> Plan:
+    """What a recovery would do next. probe: ask read-only questions where the table would. Raises RunNotFound, JournalCorrupt,
+    and ValueUnreadable where the app's types no longer fit the journal."""
+    loaded = await looked_at(run_id)
+    workflow = world.workflows.get(loaded.run.workflow)
+    if loaded.history.ended is not None:
+        then = f"the run is {loaded.run.status.value}; its outcome would be printed again"
+        return _plan(loaded, await Now(), (), then, alone=workflow is None)
+    if loaded.history.held is not None or workflow is None:
+        holds = await Use(lambda journal: journal.holds())
+        subjects = frozenset(hold.subject for hold in holds)
+        return from_journal(loaded, now_us=await Now(), budget=world.budget, holds=subjects)
+    return await _by_rehearsal(world, loaded, await rehearsed(world, loaded, workflow), probe=probe)
+
+
+def from_journal(loaded: Loaded, *, now_us: int, budget: Budget, holds: frozenset[str] = frozenset()) -> Plan:
+    """Each unsettled intent, judged by its stored contract. Pure."""
+    steps = tuple(_alone(loaded, step, now_us, budget, holds) for step in loaded.history.unsettled)
+    parked = any(step.action == Action.PARK.value for step in steps)
+    then = _PARKED if parked else "then the workflow would continue; the journal alone cannot tell how"
+    if loaded.history.held is not None:
+        then = f"nothing would be done: {order_of(loaded.history.held)}"
+    return _plan(loaded, now_us, steps, then, alone=True)
+
+
+async def _by_rehearsal(world: World, loaded: Loaded, machine: Rehearsal, *, probe: bool) -> Plan:
+    now_us = await Now()
+    judged: dict[str, PlannedStep] = {}
+    for effect, judgement in machine.judgements:
+        if effect.settled is None:
+            request = machine.requests[effect.step]
+            judged[effect.step] = await _asked(
+                machine, request, effect, judgement, QUESTIONS_MAX if probe else 0, str(loaded.run.epoch)
+            )
+    for effect in loaded.history.unsettled:
+        judged.setdefault(effect.step, _alone(loaded, effect, now_us, world.budget, machine.holds))
+    error = machine.stopped.error if machine.stopped is not None else None
+    diverged = isinstance(error, Diverged)
+    parked = any(step.action == Action.PARK.value for step in judged.values())
+    then = str(error) if diverged else _PARKED if parked else machine.then or "then the workflow would continue from there"
+    return _plan(loaded, now_us, tuple(judged.values()), then, alone=False, diverged=diverged)
+
+
+async def _asked(
+    machine: Rehearsal, request: Request, effect: EffectStep, judgement: Judgement, questions: int, asker: str
+) -> PlannedStep:
+    """The step's verdict once its next questions are answered. The answers are kept nowhere but in the plan.
+
+    asker: the epoch that the run has, so that an environment which fences by epochs fences nobody because of a plan."""
+    answers: list[Answered] = []
+    while judgement.action is Action.ASK and len(answers) < questions:
+        asked_at_us = await Now()
+        answer = await Ask(request.subject, effect.intent, asker)
+        answers.append(answer)
+        seen = Observation(
+            step=effect.step,
+            source=Source.PROBE,
+            asked_at_us=asked_at_us,
+            observed_at_us=await Now(),
+            answer=answer,
+            epoch=str(machine.epoch),
+        )
+        effect = replace(effect, observations=[*effect.observations, Noted(None, seen)])
+        judgement = conclude(effect, machine.situation(request, effect, await Now()))
+    return replace(_judged(effect, judgement), asked=tuple(answers))
+
+
+def _plan(loaded: Loaded, now_us: int, steps: tuple[PlannedStep, ...], then: str, *, alone: bool, diverged: bool = False) -> Plan:
+    run = loaded.run
+    return Plan(
+        run_id=run.run_id,
+        head=run.head,
+        head_digest=run.head_digest,
+        at_us=now_us,
+        steps=steps,
+        then=then,
+        from_journal_alone=alone,
+        diverged=diverged,
+    )
+
+
+def _alone(loaded: Loaded, step: EffectStep, now_us: int, budget: Budget, holds: frozenset[str]) -> PlannedStep:
+    return _judged(step, conclude(step, alone(loaded, step, now_us, budget, holds)), ALONE)
+
+
+def _judged(step: EffectStep, judgement: Judgement, unknown: Iterable[str] = ()) -> PlannedStep:
+    intent = step.intent
+    return PlannedStep(
+        step=step.step,
+        effect=intent.effect,
+        environment=intent.environment,
+        scope=intent.scope,
+        key=intent.key,
+        action=judgement.action.value,
+        row=judgement.row.name,
+        reason=judgement.reason.value,
+        assumptions=judgement.assumptions,
+        next_look_us=judgement.next_look_us,
+        unknown=tuple(unknown),
+        new=step.seq == 0,
+    )

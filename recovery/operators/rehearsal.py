@@ -1,0 +1,87 @@
+"""Rehearsals: the workflow from its beginning, up to the first thing that it would do.
+
+Owns the dry replay: recorded steps replay, and the first step that would append, send, ask, decide or wait ends it. So a step's bound call,
+its scope and its contract are those of the code that would go on. Invariant: a rehearsal appends nothing and asks nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from recovery.claims import World
+from recovery.core.entries import Decision, Intent, Observation, Settled, Status
+from recovery.core.errors import RunUnsettled
+from recovery.core.history import EffectStep
+from recovery.core.ids import Epoch
+from recovery.core.judgement import conclude
+from recovery.core.machine import Machine, Unwind
+from recovery.core.operations import Execute, Now, Raised, Use
+from recovery.core.request import Request
+from recovery.core.rows import Action
+from recovery.definitions.workflow import Workflow
+from recovery.storage.reading import Loaded
+
+
+@dataclass(slots=True)
+class Rehearsal(Machine):
+    """A machine that stops where it would act. `then`: what would follow."""
+
+    then: str = ""
+
+    async def decide(self, step: str, fingerprint: str, subject: Any) -> Decision:
+        if step not in self.history.steps:
+            self.then = f"then the workflow would decide {subject.name!r}"
+            raise self._stop()
+        return await Machine.decide(self, step, fingerprint, subject)
+
+    async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
+        if effect.settled is not None:
+            return await Machine._settle(self, request, effect, pending)  # noqa: SLF001  # super() does not work in a slotted dataclass
+        judgement = conclude(effect, self.situation(request, effect, await Now()))
+        self.judgements.append((effect, judgement))
+        if judgement.action is Action.DIVERGE:
+            before, after = effect.intent.fingerprint[:12], request.fingerprint[:12]
+            raise self.diverge(effect.step, f"a request with fingerprint {before}", f"one with {after}")
+        self.then = "then the workflow would continue from there"
+        raise self._stop()
+
+    async def _append(
+        self, entries: list[Any], status: Status = Status.RUNNING, next_look_us: int | None = None, reason: str = ""
+    ) -> None:
+        """Nothing: what would be recorded here is late evidence, which is weighed as if it were."""
+
+    def _stop(self) -> Unwind:
+        return self.stop(RunUnsettled(run_id=self.history.run_id, status="rehearsed", reason=""))
+
+
+async def rehearsed(world: World, loaded: Loaded, workflow: Workflow[..., Any]) -> Rehearsal:
+    """What the workflow asks for now. Raises ValueUnreadable where its types no longer fit the journal."""
+    holds = await Use(lambda journal: journal.holds())
+    machine = Rehearsal(
+        history=loaded.history,
+        epoch=max(loaded.run.epoch, Epoch(loaded.incarnation, 1)),
+        budget=world.budget,
+        deadline_us=await Now(),
+        contracts=dict(loaded.contracts),
+        restored=loaded.restored,
+        same_bytes=loaded.opened.version == workflow.version,
+        holds=frozenset(hold.subject for hold in holds),
+    )
+    try:
+        came = await Execute(workflow, loaded.opened.input, machine, None)
+        if machine.stopped is None:
+            machine.then = _ended(came)
+            machine.check_complete()
+    except Unwind:
+        pass
+    except BaseExceptionGroup:
+        if machine.stopped is None:
+            raise
+    return machine
+
+
+def _ended(came: object) -> str:
+    if isinstance(came, Raised):
+        return f"then the workflow would fail with {type(came.error).__name__}"
+    return "then the workflow would return, and the run would be completed"

@@ -1,0 +1,723 @@
+"""The operators' verbs, as a Python user has them: on every store, in both colours where they differ."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from recovery import codec, contracts, errors
+from recovery.core.contracts import Lookup
+from recovery.core.entries import (
+    Answered,
+    AnswerKind,
+    Attempt,
+    Observation,
+    OutcomeKind,
+    Override,
+    Settled,
+    Source,
+    Status,
+    Verb,
+    Verdict,
+    encode,
+    kind_of,
+)
+from recovery.core.policy import Budget
+from recovery.ports import Evidence, Journal, Owner
+from recovery.storage import open_journal
+from tests.conformance.making import stored
+from tests.integration.operating import KEY, STEP, Desk
+from tests.integration.world import DAY, keyed, kinds
+
+WORD = {"by": "ann", "reason": "the ledger shows it", "evidence": "ticket 12"}
+
+
+@pytest.fixture(params=["sync", "async"])
+def colour(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def memory() -> Journal:
+    return open_journal("memory://")
+
+
+def alive(desk: Desk, run_id: str = "r") -> Owner:
+    """Somebody on another host owns the run, and nothing proves that it is dead."""
+    row = desk.journal.find(run_id)
+    assert row is not None
+    claimed = desk.journal.claim(row, Owner(token="elsewhere", host="far", pid=1), lease_term_us=10**9, at_us=row.updated_at_us)
+    assert claimed is not None
+    return claimed.owner  # type: ignore[return-value]
+
+
+# -- doubt -------------------------------------------------------------------------------------------------------------
+
+
+def test_doubts_are_listed_oldest_first_with_age_effect_key_and_reason(journal: Journal, colour: str) -> None:
+    desk = Desk(journal, contracts.Opaque(), colour)
+    desk.in_doubt("late")
+    desk.advance(minutes=5)
+    desk.in_doubt("early")
+    desk.advance(minutes=1)
+    desk.do("run", "fine", desk.order, 1)
+    desk.do("recover", "late")  # looking again does not make it younger
+    found = desk.do("doubt")
+    assert [(one.run_id, one.age_us // 60_000_000) for one in found.doubts] == [("late", 6), ("early", 1)]
+    first = found.doubts[0]
+    assert (first.step, first.effect, first.key, first.reason) == (STEP, "reserve", "k1-late", "opaque")
+    assert int(found.exit_code) == 3
+    assert [one.run_id for one in desk.do("doubt", limit=1).doubts] == ["late"]
+
+
+def test_nothing_in_doubt_is_exit_0(memory: Journal) -> None:
+    desk = Desk(memory, contracts.Opaque())
+    desk.do("run", "fine", desk.order, 1)
+    assert (desk.do("doubt").doubts, int(desk.do("doubt").exit_code)) == ((), 0)
+
+
+def test_a_run_that_cannot_be_read_hides_no_other(memory: Journal) -> None:
+    desk = Desk(memory, contracts.Opaque())
+    desk.in_doubt("bad")
+    desk.in_doubt("good")
+    run = memory._runs["bad"]  # type: ignore[attr-defined]
+    run.rows[1] = replace(run.rows[1], body=run.rows[1].body.replace("reserve", "release"))
+    found = desk.do("doubt")
+    assert {one.run_id: bool(one.problem) for one in found.doubts} == {"bad": True, "good": False}
+    assert int(found.exit_code) == 6
+
+
+# -- explain -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_explanation_names_row_evidence_assumptions_and_advice(memory: Journal, colour: str) -> None:
+    desk = Desk(memory, keyed(), colour)
+    desk.lose_reply()
+    desk.advance(hours=25)
+    desk.do("recover", "r")
+    before = stored(memory)
+    told = desk.do("explain", "r", STEP)
+    assert (told.row.number, told.row.name) == (42, "key-expired")
+    assert [piece.seq for piece in told.evidence] == [2]
+    assert "A3" in told.assumptions
+    assert told.advice.startswith("The environment no longer remembers the key")
+    assert stored(memory) == before
+
+
+def test_an_explanation_says_which_answer_would_lead_to_which_row(memory: Journal) -> None:
+    contract = contracts.Probeable(settle_window=timedelta(minutes=1), clock_error=timedelta(0))
+    desk = Desk(memory, contract, probe=True)
+    desk.lose_reply()
+    told = desk.do("explain", "r", STEP)
+    leads = {change.what: change.row.name for change in told.changes}
+    assert told.row.name == "ask"
+    assert leads["a probe answers found"] == "receipt-original"
+    assert leads["a probe answers gone"] == "gone"
+    assert leads["a probe answers absent"] == "absence-early"
+    assert leads["a probe answers mismatch"] == "key-mismatch"
+    assert leads["a probe answers absent then"] == "absence-unproven"
+    assert leads["a person says what happened (resolve)"] == "operator"
+    # and each hypothesis is what really follows
+    desk.shop.receipts.clear()
+    assert desk.do("recover", "r").verdicts[-1].row == leads["a probe answers absent"]
+
+
+def test_an_explanation_says_when_time_alone_would_change_it(memory: Journal) -> None:
+    desk = Desk(memory, keyed())
+    desk.lose_reply()
+    told = desk.do("explain", "r", STEP)
+    late = [change for change in told.changes if change.what == "a re-send would come too late"]
+    assert [change.row.name for change in late] == ["key-expired"]
+    desk.clock.advance_to(late[0].at_us - 1)
+    assert desk.do("explain", "r", STEP).row.name == "resend"
+    desk.clock.advance_to(late[0].at_us)
+    assert desk.do("explain", "r", STEP).row.name == "key-expired"
+
+
+def test_without_the_app_an_explanation_says_what_it_does_not_know(memory: Journal) -> None:
+    desk = Desk(memory, contracts.Opaque())
+    desk.in_doubt()
+    told = desk.without_app().explain("r", STEP)
+    assert (told.row.name, len(told.unknown)) == ("opaque", 2)
+
+
+def test_a_settled_step_is_explained_by_the_row_that_settled_it(memory: Journal) -> None:
+    desk = Desk(memory, keyed())
+    desk.do("run", "r", desk.order, 2)
+    told = desk.do("explain", "r", STEP)
+    assert (told.row.name, told.settled.outcome, told.changes) == ("receipt-original", OutcomeKind.APPLIED, ())
+    with pytest.raises(errors.StepNotFound, match=r"its effects: reserve#1"):
+        desk.do("explain", "r", "reserve#2")
+    with pytest.raises(errors.RunNotFound):
+        desk.do("explain", "nobody", STEP)
+
+
+# -- probe -------------------------------------------------------------------------------------------------------------
+
+
+def probeable(journal: Journal, colour: str = "sync") -> Desk:
+    contract = contracts.Probeable(settle_window=timedelta(minutes=1), clock_error=timedelta(0))
+    return Desk(journal, contract, colour, probe=True)
+
+
+def test_a_probe_is_journaled_as_an_observation_and_acts_on_nothing(journal: Journal, colour: str) -> None:
+    desk = probeable(journal, colour)
+    desk.lose_reply()
+    head = desk.loaded().run.head
+    asked = desk.do("probe", "r", STEP)
+    assert (asked.answer.kind, asked.outside, asked.judgement.row.name) == (AnswerKind.FOUND, "", "receipt-original")
+    entry = desk.entries()[-1]
+    assert isinstance(entry, Observation)
+    assert (desk.loaded().run.head, entry.source, entry.answer) == (head + 1, Source.PROBE, asked.answer)
+    run = desk.loaded().run
+    assert (run.status, run.owner) == (Status.RUNNING, None)
+    assert desk.shop.sent[KEY] == 1
+    assert desk.do("recover", "r").value == "got 1"
+    assert desk.shop.executions[KEY] == 1
+
+
+def test_with_a_living_owner_a_probe_goes_outside_the_fence_and_says_so(journal: Journal, colour: str) -> None:
+    desk = probeable(journal, colour)
+    desk.lose_reply()
+    owner = alive(desk)
+    before = desk.loaded().run
+    asked = desk.do("probe", "r", STEP)
+    assert asked.outside == f"{owner} is at work on the run"
+    assert desk.loaded().run == before  # head, epoch and owner are untouched
+    [item] = journal.evidence("r")
+    assert (item.kind, item.step) == ("observation", STEP)
+    journal.release("r", "elsewhere", before.epoch)
+    assert desk.do("recover", "r").value == "got 1"  # what was kept outside is evidence all the same
+    assert desk.shop.executions[KEY] == 1
+
+
+def test_a_probe_of_a_settled_run_is_evidence(memory: Journal) -> None:
+    desk = probeable(memory)
+    desk.do("run", "r", desk.order, 2)
+    head = desk.loaded().run.head
+    assert desk.do("probe", "r", STEP).outside == "the run is completed"
+    assert (desk.loaded().run.head, len(memory.evidence("r"))) == (head, 1)
+
+
+@pytest.mark.parametrize("contract", [contracts.Opaque(), keyed()])
+def test_what_cannot_be_asked_is_refused(memory: Journal, contract: Any) -> None:
+    desk = Desk(memory, contract)
+    desk.lose_reply()
+    before = stored(memory)
+    with pytest.raises(errors.OverrideRefused, match="has no probe"):
+        desk.do("probe", "r", STEP)
+    with pytest.raises(errors.OverrideRefused, match="only the app's code can ask"):
+        desk.without_app().probe("r", STEP)
+    assert stored(memory) == before
+
+
+# -- resolve -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_word_settles_a_step_as_heuristic_with_who_why_and_on_what(journal: Journal, colour: str) -> None:
+    desk = Desk(journal, contracts.Opaque(), colour)
+    desk.in_doubt()
+    desk.do("resolve", "r", STEP, OutcomeKind.APPLIED, value=7, **WORD)
+    order, settled = desk.entries()[-2:]
+    assert isinstance(order, Override)
+    assert (order.verb, order.by, order.reason, order.grounds) == (Verb.RESOLVE, "ann", "the ledger shows it", "ticket 12")
+    assert isinstance(settled, Settled)
+    assert (settled.heuristic, settled.row, settled.value) == (True, "operator", 7)
+    assert settled.observation is not None
+    assert settled.observation.source is Source.OPERATOR
+    assert settled.evidence[-1] == len(desk.entries()) - 1  # the order itself
+    assert desk.do("recover", "r").value == "got 7"
+    assert desk.shop.executions[KEY] == 1
+
+
+@pytest.mark.parametrize(
+    ("outcome", "more", "status", "error"),
+    [
+        (OutcomeKind.APPLIED_WITHOUT_VALUE, {}, Status.FAILED, "OutcomeUnavailable"),
+        (OutcomeKind.NOT_EXECUTED, {}, Status.FAILED, "NotExecuted"),
+        (OutcomeKind.REJECTED, {"rejection": "OutOfStock", "value": {"sku": "F", "available": 0}}, Status.FAILED, "OutOfStock"),
+    ],
+)
+def test_each_word_comes_out_of_the_workflow_as_it_was_said(
+    memory: Journal, outcome: OutcomeKind, more: dict[str, Any], status: Status, error: str
+) -> None:
+    desk = Desk(memory, contracts.Opaque())
+    desk.in_doubt()
+    desk.do("resolve", "r", STEP, outcome, **more, **WORD)
+    recovered = desk.do("recover", "r")
+    assert recovered.status is status
+    assert recovered.error.error.endswith(error)
+
+
+@pytest.mark.parametrize("missing", ["by", "reason", "evidence"])
+def test_a_word_without_who_why_or_evidence_is_refused(memory: Journal, missing: str) -> None:
+    desk = Desk(memory, contracts.Opaque())
+    desk.in_doubt()
+    before = stored(memory)
+    with pytest.raises(errors.OverrideRefused, match=f"it needs {missing}"):
+        desk.do("resolve", "r", STEP, OutcomeKind.NOT_EXECUTED, **WORD | {missing: " "})
+    assert stored(memory) == before
+
+
+@pytest.mark.parametrize(
+    ("outcome", "more", "problem"),
+    [
+        (OutcomeKind.APPLIED, {"value": "seven"}, "does not fit"),
+        (OutcomeKind.APPLIED, {"value": None}, "does not fit"),
+        (OutcomeKind.REJECTED, {"rejection": "NoSuch"}, "not declared"),
+        (OutcomeKind.REJECTED, {"rejection": "OutOfStock", "value": {"sku": 1}}, "does not fit"),
+        (OutcomeKind.REJECTED, {}, "needs its name"),
+        (OutcomeKind.MIXED, {"value": [{"kind": "absent"}]}, "every item"),
+        (OutcomeKind.NOT_EXECUTED, {"value": 1}, "has no value"),
+    ],
+)
+def test_a_word_that_no_run_of_the_effect_could_give_is_refused(
+    memory: Journal, outcome: OutcomeKind, more: dict[str, Any], problem: str
+) -> None:
+    desk = Desk(memory, contracts.Opaque())
+    desk.in_doubt()
+    before = stored(memory)
+    with pytest.raises(errors.OverrideRefused, match=problem):
+        desk.do("resolve", "r", STEP, outcome, **more, **WORD)
+    assert stored(memory) == before
+
+
+def test_without_the_app_a_word_is_taken_unchecked(memory: Journal) -> None:
+    desk = Desk(memory, contracts.Opaque())
+    desk.in_doubt()
+    assert not desk.without_app().resolve("r", STEP, OutcomeKind.APPLIED, value=7, **WORD).checked
+    assert desk.do("recover", "r").value == "got 7"
+
+
+def test_a_settled_step_is_not_resolved(memory: Journal) -> None:
+    desk = Desk(memory, keyed())
+    desk.do("run", "r", desk.order, 2)
+    with pytest.raises(errors.StepSettled, match="it is settled as applied"):
+        desk.do("resolve", "r", STEP, OutcomeKind.NOT_EXECUTED, **WORD)
+
+
+def test_a_word_never_comes_before_what_the_evidence_proves(memory: Journal) -> None:
+    desk = probeable(memory)
+    desk.lose_reply()
+    desk.do("probe", "r", STEP)
+    with pytest.raises(errors.OverrideRefused, match=r"settles it by itself \(original-receipt\)"):
+        desk.do("resolve", "r", STEP, OutcomeKind.NOT_EXECUTED, **WORD)
+
+
+def test_a_run_with_a_living_owner_is_resolved_only_when_held(journal: Journal) -> None:
+    desk = Desk(journal, contracts.Opaque())
+    desk.in_doubt()
+    alive(desk)
+    before = stored(journal)
+    with pytest.raises(errors.LeaseUnavailable) as refused:
+        desk.do("resolve", "r", STEP, OutcomeKind.APPLIED, value=7, **WORD)
+    assert int(refused.value.exit_code) == 7
+    assert stored(journal) == before
+    desk.do("hold", "r", by="ann", reason="looking")
+    desk.do("resolve", "r", STEP, OutcomeKind.APPLIED, value=7, **WORD)
+    assert desk.loaded().run.status is Status.HELD  # still: a word does not release
+    assert isinstance(desk.do("recover", "r").error, errors.RunHeld)
+    desk.do("release", "r", by="ann", reason="looked")
+    assert desk.do("recover", "r").value == "got 7"
+
+
+def late(desk: Desk, answer: Answered) -> None:
+    """A superseded worker's reply arrives."""
+    run = desk.loaded().run
+    seen = Observation(step=STEP, source=Source.LATE, asked_at_us=1, observed_at_us=1, answer=answer, attempt=1, epoch="0.1")
+    desk.journal.add_evidence(Evidence("r", STEP, run.epoch, 1, kind_of(seen), codec.dumps(encode(seen))))
+
+
+def test_operator_says_not_executed_then_the_receipt_arrives_it_is_recorded_once_and_never_flips(journal: Journal) -> None:
+    desk = Desk(journal, contracts.Opaque())
+    desk.in_doubt()
+    desk.do("resolve", "r", STEP, OutcomeKind.NOT_EXECUTED, **WORD)
+    late(desk, Answered(kind=AnswerKind.FOUND, value=1))
+    first = desk.do("recover", "r")
+    assert first.status is Status.FAILED
+    recorded = [entry for entry in desk.entries() if isinstance(entry, Verdict) and entry.row == "contradicted"]
+    assert len(recorded) == 1
+    head = desk.loaded().run.head
+    assert desk.do("recover", "r").error.fields == first.error.fields
+    assert desk.loaded().run.head == head
+    told = desk.do("explain", "r", STEP)
+    assert (told.contradicted, told.settled.outcome) == (True, OutcomeKind.NOT_EXECUTED)
+
+
+def test_the_same_sign_with_another_value_contradicts_too_and_the_same_value_does_not(memory: Journal) -> None:
+    for value, contradicted in ((1, False), (2, True)):
+        journal = open_journal("memory://")
+        desk = Desk(journal, contracts.Opaque())
+        desk.in_doubt()
+        desk.do("resolve", "r", STEP, OutcomeKind.APPLIED, value=1, **WORD)
+        late(desk, Answered(kind=AnswerKind.FOUND, value=value))
+        desk.do("recover", "r")
+        assert desk.do("explain", "r", STEP).contradicted is contradicted
+
+
+# -- redrive -----------------------------------------------------------------------------------------------------------
+
+
+def spent(journal: Journal, colour: str = "sync", **more: Any) -> Desk:
+    """An effect whose two attempts are used up."""
+    desk = Desk(journal, keyed(**more), colour, budget=Budget(attempts=1, max_wait=timedelta(0), backoff=timedelta(milliseconds=1)))
+    desk.lose_reply()
+    desk.advance(seconds=5)
+    return desk
+
+
+def test_a_redrive_allows_one_attempt_more_under_the_same_key(journal: Journal, colour: str) -> None:
+    desk = spent(journal, colour)
+    assert desk.do("recover", "r").verdicts[-1].row == "budget-spent"
+    recovered = desk.do("redrive", "r", STEP, by="ann", reason="the queue is drained")
+    assert recovered.value == "got 1"
+    assert (desk.shop.sent[KEY], desk.shop.executions[KEY]) == (2, 1)
+    orders = [entry for entry in desk.entries() if isinstance(entry, Override)]
+    assert [(order.verb, order.by, order.attempts) for order in orders] == [(Verb.REDRIVE, "ann", 2)]
+
+
+def test_a_redrive_is_one_attempt_and_not_a_new_budget(memory: Journal) -> None:
+    desk = spent(memory)
+    desk.do("recover", "r")
+    desk.shop.fail = lambda: (_ for _ in ()).throw(ConnectionError("lost again"))
+    desk.do("redrive", "r", STEP)
+    desk.advance(minutes=5)
+    assert desk.do("recover", "r").verdicts[-1].row == "budget-spent"
+    assert desk.shop.sent[KEY] == 2
+
+
+@pytest.mark.parametrize(
+    ("contract", "hours", "row"),
+    [
+        (keyed(), 25, "key-expired"),
+        (contracts.Keyed(window=DAY, fail_open=True), 0, "fail-open"),
+        (contracts.Opaque(), 0, "opaque"),
+    ],
+)
+def test_a_redrive_is_refused_where_the_table_would_not_send(memory: Journal, contract: Any, hours: int, row: str) -> None:
+    desk = Desk(memory, contract)
+    desk.lose_reply()
+    desk.advance(hours=hours)
+    before = stored(memory)
+    with pytest.raises(errors.NotLicensed, match=row):
+        desk.do("redrive", "r", STEP)
+    assert stored(memory) == before
+    assert desk.shop.sent[KEY] == 1
+
+
+@pytest.mark.parametrize("kind", [AnswerKind.CLOSED, AnswerKind.EXPIRED, AnswerKind.INDETERMINATE])
+def test_a_redrive_is_refused_after_an_answer_that_ends_the_key(memory: Journal, kind: AnswerKind) -> None:
+    desk = spent(memory)
+    late(desk, Answered(kind=kind))
+    with pytest.raises((errors.NotLicensed, errors.StepSettled)):
+        desk.do("redrive", "r", STEP)
+    assert desk.shop.sent[KEY] == 1
+
+
+def test_a_redrive_past_not_after_is_refused_to_the_microsecond(memory: Journal) -> None:
+    desk = spent(memory)
+    not_after = desk.do("explain", "r", STEP).timing.not_after_us
+    desk.clock.advance_to(not_after + 1)
+    with pytest.raises(errors.NotLicensed, match="key-expired"):
+        desk.do("redrive", "r", STEP)
+    other = spent(open_journal("memory://"))
+    other.clock.advance_to(other.do("explain", "r", STEP).timing.not_after_us)
+    assert other.do("redrive", "r", STEP).value == "got 1"
+
+
+# -- close -------------------------------------------------------------------------------------------------------------
+
+
+def closing(journal: Journal, colour: str = "sync") -> Desk:
+    contract = keyed(close=True, lookup=Lookup())
+    return Desk(journal, contract, colour, probe=True)
+
+
+def test_a_close_adopts_the_outcome_that_is_there(journal: Journal, colour: str) -> None:
+    desk = closing(journal, colour)
+    desk.lose_reply()
+    closed = desk.do("close_key", "r", STEP, by="ann", reason="cancelled")
+    assert closed.settled.outcome is OutcomeKind.APPLIED
+    order, attempt, settled = desk.entries()[-3:]
+    assert isinstance(order, Override)
+    assert isinstance(attempt, Attempt)
+    assert (attempt.purpose, isinstance(settled, Settled)) == ("close", True)  # durable before its first byte
+    assert desk.do("recover", "r").value == "got 1"
+    assert desk.shop.sent[KEY] == 1
+
+
+def test_a_close_that_finds_nothing_proves_that_it_was_not_executed(memory: Journal) -> None:
+    desk = closing(memory)
+    desk.lose_reply()
+    desk.shop.receipts.clear()
+    closed = desk.do("close_key", "r", STEP)
+    assert (closed.settled.outcome, closed.settled.row) == (OutcomeKind.NOT_EXECUTED, "refused-for-ever")
+    assert desk.do("recover", "r").error.error.endswith("NotExecuted")
+
+
+def test_a_close_is_refused_where_there_is_none_and_while_held(memory: Journal) -> None:
+    desk = Desk(memory, keyed())
+    desk.lose_reply()
+    with pytest.raises(errors.OverrideRefused, match="has no close"):
+        desk.do("close_key", "r", STEP)
+    other = closing(open_journal("memory://"))
+    other.lose_reply()
+    other.do("hold", "r", by="ann", reason="stop")
+    with pytest.raises(errors.OverrideRefused, match="it is held"):
+        other.do("close_key", "r", STEP)
+
+
+# -- hold, release, fence ----------------------------------------------------------------------------------------------
+
+
+def test_a_held_run_sends_nothing_in_any_engine_until_it_is_released(journal: Journal, colour: str) -> None:
+    desk = Desk(journal, keyed(), colour)
+    desk.lose_reply()
+    desk.do("hold", "r", by="ann", reason="audit")
+    before = stored(journal)
+    for engine in (desk.engine, desk.another()):
+        desk.engine = engine
+        recovered = desk.do("recover", "r")
+        assert (recovered.status, type(recovered.error)) == (Status.HELD, errors.RunHeld)
+        assert "by ann: audit" in str(recovered.error)
+    assert stored(journal) == before
+    assert desk.do("explain", "r", STEP).row.number == 22
+    [doubt] = desk.do("doubt").doubts
+    assert (doubt.status, doubt.reason) == (Status.HELD, "hold by ann: audit")
+    desk.do("release", "r", by="bob", reason="done")
+    assert desk.do("recover", "r").value == "got 1"
+    assert desk.shop.executions[KEY] == 1
+
+
+def test_a_hold_takes_the_run_from_a_living_owner_and_says_until_when_its_copies_may_act(journal: Journal) -> None:
+    desk = Desk(journal, keyed())
+    desk.lose_reply()
+    owner = alive(desk)
+    epoch = desk.loaded().run.epoch
+    ordered = desk.do("hold", "r", by="ann", reason="stop")
+    assert ordered.was_owned_by == str(owner)
+    assert ordered.acts_until_us == desk.do("explain", "r", STEP).timing.quiet_at_us
+    assert desk.loaded().run.epoch.n == epoch.n + 1
+    assert not journal.renew("r", "elsewhere", epoch)
+
+
+def test_holding_twice_and_releasing_what_is_free_are_refused(memory: Journal) -> None:
+    desk = Desk(memory, keyed())
+    desk.lose_reply()
+    with pytest.raises(errors.OverrideRefused, match="nobody holds the run"):
+        desk.do("release", "r", by="ann", reason="x")
+    desk.do("hold", "r", by="ann", reason="x")
+    with pytest.raises(errors.OverrideRefused, match="ann holds it already"):
+        desk.do("hold", "r", by="bob", reason="y")
+    desk.do("run", "fine", desk.order, 1)
+    for verb in ("hold", "fence"):
+        with pytest.raises(errors.OverrideRefused, match="it is settled"):
+            desk.do(verb, "fine", by="ann", reason="x")
+
+
+def test_a_released_run_is_what_it_was_before(memory: Journal) -> None:
+    desk = Desk(memory, contracts.Opaque())
+    desk.in_doubt()
+    desk.do("hold", "r", by="ann", reason="x")
+    assert desk.do("release", "r", by="ann", reason="y").status is Status.IN_DOUBT
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_held_contract_sends_nothing_in_every_engine_at_its_next_load(journal: Journal, colour: str, by_name: bool) -> None:
+    contract = keyed(name="inventory")
+    desk = Desk(journal, contract, colour)
+    desk.lose_reply("old")
+    subject = "inventory" if by_name else contract.digest
+    desk.do("hold_contract", subject, by="ann", reason="double bookings")
+    desk.engine = desk.another()
+    recovered = desk.do("recover", "old")
+    assert (recovered.status, recovered.verdicts[-1].row) == (Status.HELD, "held")
+    with pytest.raises(errors.EffectInDoubt, match="held"):
+        desk.do("run", "new", desk.order, 2)
+    assert sum(desk.shop.sent.values()) == 1
+    found = desk.do("doubt")
+    assert [(hold.subject, hold.by) for hold in found.contracts] == [(subject, "ann")]
+    assert desk.do("recover", "old").status is Status.HELD  # again, and it appends nothing
+    desk.do("release_contract", subject, by="bob", reason="repaired")
+    assert desk.do("recover", "old").value == "got 1"
+    assert desk.do("recover", "new").value == "got 2"
+
+
+def test_another_contract_is_not_held(memory: Journal) -> None:
+    desk = Desk(memory, keyed(name="inventory"))
+    desk.do("hold_contract", "billing", by="ann", reason="x")
+    assert desk.do("run", "r", desk.order, 2) == "got 1"
+    with pytest.raises(errors.OverrideRefused, match="it is not held"):
+        desk.do("release_contract", "inventory", by="ann", reason="x")
+
+
+def test_row_5_holds_the_contract_until_a_person_releases_it(journal: Journal) -> None:
+    """A final absence, then a receipt: what the contract promises is not true, so nothing more is sent under it."""
+    contract = contracts.Probeable(
+        lookup=Lookup(), settle_window=timedelta(0), clock_error=timedelta(0), trust_settle=False, name="shop"
+    )
+    desk = Desk(journal, contract, probe=True)
+    desk.lose_reply()
+    receipts = dict(desk.shop.receipts)
+    desk.shop.receipts.clear()
+    desk.advance(minutes=5)
+    desk.do("probe", "r", STEP)
+    desk.shop.receipts.update(receipts)
+    desk.do("probe", "r", STEP)
+    assert desk.do("recover", "r").verdicts[-1].reason == "contract-broken"
+    [hold] = journal.holds()
+    assert (hold.subject, hold.by) == (contract.digest, "recovery")
+    with pytest.raises(errors.EffectInDoubt, match="held"):
+        desk.do("run", "other", desk.order, 1)
+    desk.do("release_contract", contract.digest, by="ann", reason="the lookup is fixed")
+    desk.do("recover", "r")  # the same evidence does not hold it again
+    assert journal.holds() == []
+    assert desk.do("recover", "other").value.startswith("got ")
+
+
+def test_a_fence_raises_the_epoch_of_a_living_owner_and_warns(journal: Journal, colour: str) -> None:
+    desk = Desk(journal, keyed(), colour)
+    desk.lose_reply()
+    owner = alive(desk)
+    epoch = desk.loaded().run.epoch
+    fenced = desk.do("fence", "r", by="ann", reason="stuck")
+    assert (fenced.was_owned_by, fenced.epoch) == (str(owner), f"0.{epoch.n + 1}")
+    assert fenced.acts_until_us is not None
+    assert not journal.renew("r", "elsewhere", epoch)
+    assert [entry.verb for entry in desk.entries() if isinstance(entry, Override)] == [Verb.FENCE]
+    assert desk.do("recover", "r").value == "got 1"
+
+
+def test_an_order_names_the_user_where_nobody_is_named(memory: Journal) -> None:
+    desk = Desk(memory, keyed())
+    desk.lose_reply()
+    desk.do("fence", "r")
+    order = desk.entries()[-1]
+    assert isinstance(order, Override)
+    assert order.by
+
+
+# -- forget ------------------------------------------------------------------------------------------------------------
+
+
+def test_w16_a_forgotten_runs_key_is_refused_and_the_effect_does_not_run_again(journal: Journal, colour: str) -> None:
+    desk = Desk(journal, keyed(), colour)
+    desk.do("run", "r", desk.order, 2)
+    desk.advance(hours=25)
+    forgotten = desk.do("forget", "r", by="ann", reason="retention")
+    assert (forgotten.status, forgotten.keys) == ("completed", (("shop", "", KEY),))
+    for verb, arguments in (("run", ("r", desk.order, 2)), ("recover", ("r",)), ("explain", ("r", STEP)), ("forget", ("r",))):
+        with pytest.raises(errors.RunForgotten, match="forgotten by ann"):
+            desk.do(verb, *arguments)
+    reserve = desk.reserve
+
+    from recovery import AsyncRun, Run, workflow
+
+    @workflow(name="thief")
+    def thief(run: Run) -> int:
+        return run.perform(reserve(units=2), key=KEY)
+
+    @workflow(name="thief")
+    async def async_thief(run: AsyncRun) -> int:
+        return await run.perform(reserve(units=2), key=KEY)
+
+    with pytest.raises(errors.RunFailed, match="KeyReused"):
+        desk.do("run", "other", async_thief if colour == "async" else thief)
+    assert desk.shop.executions[KEY] == 1
+
+
+def test_a_run_is_not_forgotten_while_its_key_may_be_asked_for(memory: Journal) -> None:
+    desk = Desk(memory, keyed())
+    desk.do("run", "r", desk.order, 2)
+    sent = desk.loaded().history.effects[0].attempts[0].sent_at_us
+    until = sent + (24 * 3600 + 1) * 1_000_000  # the window, and the contract's clock error
+    desk.clock.advance_to(until)
+    before = stored(memory)
+    with pytest.raises(errors.KeyStillAsked) as refused:
+        desk.do("forget", "r")
+    assert int(refused.value.exit_code) == 4
+    assert stored(memory) == before
+    desk.clock.advance_to(until + 1)
+    desk.do("forget", "r")
+
+
+def test_without_a_window_a_run_is_forgotten_when_no_copy_can_act(memory: Journal) -> None:
+    desk = Desk(memory, contracts.Opaque(settle_window=timedelta(minutes=10)))
+    desk.do("run", "r", desk.order, 2)
+    desk.advance(minutes=9)
+    with pytest.raises(errors.KeyStillAsked):
+        desk.do("forget", "r")
+    desk.advance(minutes=2)
+    desk.do("forget", "r")
+
+
+def test_only_settled_runs_are_forgotten(memory: Journal) -> None:
+    desk = Desk(memory, contracts.Opaque())
+    desk.in_doubt()
+    desk.advance(days=400)
+    with pytest.raises(errors.RunUnsettled, match="only settled runs are forgotten"):
+        desk.do("forget", "r")
+
+
+# -- plan and --if-head ------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_asks_and_appends_nothing(journal: Journal, colour: str) -> None:
+    desk = probeable(journal, colour)
+    desk.lose_reply()
+    before = stored(journal)
+    plan = desk.do("plan", "r")
+    [step] = plan.steps
+    assert ([answer.kind for answer in step.asked], step.action, step.row) == ([AnswerKind.FOUND], "adopt", "receipt-original")
+    unasked = desk.do("plan", "r", probe=False).steps[0]
+    assert (unasked.asked, unasked.action) == ((), "ask")
+    assert stored(journal) == before
+    assert desk.do("recover", "r", if_head=plan.head_digest[:12]).value == "got 1"
+
+
+def test_a_plan_is_carried_out_only_from_its_own_head(journal: Journal, colour: str) -> None:
+    desk = probeable(journal, colour)
+    desk.lose_reply()
+    plan = desk.do("plan", "r")
+    desk.do("probe", "r", STEP)  # the head moves
+    before = stored(journal)
+    for head in (plan.head_digest, "", "0" * 64):
+        with pytest.raises(errors.HeadMoved) as moved:
+            desk.do("recover", "r", if_head=head)
+        assert int(moved.value.exit_code) == 7
+    assert stored(journal) == before
+    assert desk.do("recover", "r", if_head=desk.do("plan", "r").head_digest).value == "got 1"
+
+
+def test_a_plan_of_a_held_run_does_nothing(memory: Journal) -> None:
+    desk = probeable(memory)
+    desk.lose_reply()
+    desk.do("hold", "r", by="ann", reason="x")
+    plan = desk.do("plan", "r")
+    assert (plan.steps[0].row, plan.then) == ("held", "nothing would be done: hold by ann: x")
+
+
+# -- what all verbs share ----------------------------------------------------------------------------------------------
+
+
+def test_no_verb_makes_a_second_key(journal: Journal) -> None:
+    """All of them, one after the other: the world has seen one key, and the effect happened once."""
+    desk = closing(journal)
+    desk.lose_reply()
+    for verb, arguments, named in (
+        ("explain", ("r", STEP), {}),
+        ("plan", ("r",), {}),
+        ("fence", ("r",), {}),
+        ("hold", ("r",), {"by": "ann", "reason": "x"}),
+        ("release", ("r",), {"by": "ann", "reason": "x"}),
+        ("probe", ("r", STEP), {}),
+        ("recover", ("r",), {}),
+    ):
+        desk.do(verb, *arguments, **named)
+    assert set(desk.shop.sent) == {KEY}
+    assert desk.shop.executions == {KEY: 1}
+    intents = [entry for entry in desk.entries() if kinds((entry,)) == ["intent"]]
+    assert len(intents) == 1

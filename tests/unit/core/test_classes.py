@@ -1,0 +1,302 @@
+"""What each class of effect licenses after a crash, and what each modifier takes away from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from recovery.contracts import (
+    FOR_EVER,
+    UNPUBLISHED,
+    CoTransactional,
+    Deletion,
+    Enforced,
+    FirstSent,
+    Keyed,
+    Lookup,
+    Named,
+    Prepared,
+    Probeable,
+    Read,
+    Remembers,
+    Replay,
+    Swallow,
+)
+from recovery.core.entries import OutcomeKind
+from recovery.core.policy import Budget
+from recovery.core.rows import Action
+from tests.unit.core.making import ERROR, KEYED, OPAQUE, H, M, S, Story, quiet, sent
+
+READ = Read()
+DAY = timedelta(days=1)
+LATER = quiet(30 * S) + 1
+VISIBLE = Lookup(deletion=Deletion.VISIBLE)
+
+# -- read ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        Story,
+        sent,
+        lambda: sent().reply(S, "unreachable"),
+        lambda: sent().reply(S, "indeterminate"),
+        lambda: sent().attempt(M, "resend"),
+        lambda: sent().probe(S, "absent"),
+        lambda: sent().reply(S, "mismatch"),
+    ],
+)
+def test_a_read_is_simply_read_again(story) -> None:
+    assert story().row(H, READ) == 28
+
+
+def test_a_read_is_read_again_in_a_restored_journal_too() -> None:
+    """An attempt that the backup lacks changed nothing."""
+    assert Story().row(S, READ, restored=True) == 28
+    assert sent().row(S, READ, restored=True, can_probe=True) == 28
+
+
+def test_what_a_read_returned_is_adopted_and_kept() -> None:
+    judgement = sent().reply(S, "found", value={"id": 1}).conclude(S, READ)
+    assert judgement.settlement is not None
+    assert (judgement.row.number, judgement.settlement.outcome, judgement.settlement.value) == (8, OutcomeKind.APPLIED, {"id": 1})
+
+
+def test_a_rejection_ends_a_read() -> None:
+    assert sent().attempt(M).reply(M, "refused", error="NoSuchSku").row(M, READ, restored=True) == 15
+
+
+def test_two_reads_may_differ() -> None:
+    """Neither is a duplicate of an effect: the first counts, before it is settled and after."""
+    story = sent().attempt(M).reply(M, "found", value=1).late_reply(2 * M, "found", 1, value=2)
+    assert story.row(H, READ) == 8
+    assert sent().reply(S, "found", value=1).settled(evidence=(4,)).late_reply(M, "found", 1, value=2).row(H, READ) == 2
+
+
+def test_a_read_that_is_no_longer_wanted_was_not_done() -> None:
+    assert sent().row(S, READ, wanted=False) == 20
+
+
+def test_a_read_keeps_to_its_budget() -> None:
+    assert sent().row(S, READ, budget=Budget(attempts=1)) == 39
+
+
+def test_a_read_that_somebody_later_calls_an_effect_is_judged_as_one() -> None:
+    assert sent().row(S, (READ, OPAQUE)) == 44
+
+
+# -- keyed -----------------------------------------------------------------------------------------------------------------
+
+
+def test_an_unpublished_window_sends_once_and_never_again() -> None:
+    unknown = Keyed(window=UNPUBLISHED)
+    assert Story().row(0, unknown) == 28
+    assert sent().row(0, unknown) == 42
+    assert Story().attempt(0).reply(S, "not_sent").row(M, unknown) == 28
+
+
+@pytest.mark.parametrize(
+    ("remembers", "effect_free", "row"),
+    [
+        (Remembers.ALL, False, 30),  # a cached failure cannot act again
+        (Remembers.RESUMED, False, 30),  # the next request carries it on
+        (Remembers.SUCCESSES, True, 30),
+        (Remembers.SUCCESSES, False, 46),  # a failure that is forgotten may have acted
+        (Remembers.REJECTIONS, False, 46),
+    ],
+)
+def test_a_forgotten_failure_must_be_effect_free(remembers: Remembers, effect_free: bool, row: int) -> None:
+    assert sent().row(S, Keyed(window=DAY, remembers=remembers, failures_effect_free=effect_free)) == row
+
+
+@pytest.mark.parametrize(("remembers", "row"), [(Remembers.ALL, 14), (Remembers.SUCCESSES, 29), (Remembers.RESUMED, 29)])
+def test_a_rejection_is_final_only_if_it_is_remembered(remembers: Remembers, row: int) -> None:
+    story = sent().attempt(M, "resend").reply(M, "refused", error="OutOfStock")
+    assert story.row(M, Keyed(window=DAY, remembers=remembers)) == row
+
+
+# -- swallow ---------------------------------------------------------------------------------------------------------------
+
+QUEUE = Swallow(window=timedelta(minutes=5), settle_window=timedelta(minutes=1))
+LAST = 5 * M - M - ERROR - 30 * S - 1
+"""The last moment at which a copy may be sent to QUEUE."""
+
+
+def test_a_copy_is_sent_to_a_queue_only_inside_its_window() -> None:
+    assert sent().row(LAST, QUEUE) == 30
+    assert sent().row(LAST + 1, QUEUE) == 42
+
+
+def test_an_acceptance_inside_the_window_is_the_effect() -> None:
+    judgement = sent().attempt(LAST, "resend").reply(LAST, "accepted").conclude(LAST, QUEUE)
+    assert judgement.row.number == 12
+    assert judgement.settlement is not None
+    assert judgement.settlement.outcome is OutcomeKind.APPLIED_WITHOUT_VALUE
+
+
+def test_an_acceptance_outside_the_window_may_be_a_second_delivery() -> None:
+    assert sent().attempt(LAST + 1, "resend").reply(LAST + 1, "accepted").row(LAST + 1, QUEUE) == 42
+
+
+def test_the_first_attempt_is_inside_even_the_shortest_window() -> None:
+    assert sent().reply(S, "accepted").row(S, Swallow(window=timedelta(minutes=5))) == 12
+
+
+def test_only_a_queue_accepts_without_telling() -> None:
+    assert sent().reply(S, "accepted").row(S, KEYED) == 30
+
+
+# -- first-sent ------------------------------------------------------------------------------------------------------------
+
+FENCED = FirstSent(window=timedelta(minutes=30), lookup=Lookup())
+FENCE = 30 * M + ERROR
+
+
+def test_a_fence_settles_what_is_absent_behind_it() -> None:
+    """No copy of any age is executed after the window, so an absence then needs no settle window."""
+    assert sent().probe(FENCE + 1, "absent").row(FENCE + 1, FENCED) == 16
+    assert sent().probe(FENCE, "absent").row(FENCE, FENCED) != 16
+
+
+def test_a_fence_counts_from_the_first_attempt_that_may_have_left() -> None:
+    story = Story().attempt(0).reply(S, "not_sent").attempt(H)
+    assert story.probe(H + FENCE, "absent").row(H + FENCE, FENCED) != 16
+
+
+def test_a_refused_copy_is_asked_about() -> None:
+    """412: this one was not executed, and nothing is said about the first."""
+    assert sent().attempt(M, "resend").reply(M, "expired").row(M, FENCED) == 34
+
+
+def test_a_fence_without_a_look_up_proves_nothing() -> None:
+    assert sent().attempt(M, "resend").reply(M, "expired").row(H, FirstSent(window=timedelta(minutes=30))) == 42
+
+
+# -- named, prepared -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("build", [Named, Prepared])
+def test_a_name_that_can_be_freed_is_asked_for(build) -> None:
+    assert sent().row(S, build(lookup=VISIBLE)) == 34
+    assert sent().probe(S, "found", value={"id": 1}).row(S, build(lookup=VISIBLE)) == 8
+
+
+@pytest.mark.parametrize("build", [Named, Prepared])
+def test_an_object_that_may_have_been_deleted_unseen_is_not_made_again(build) -> None:
+    assert sent().probe(LATER, "absent").row(H, build()) == 40
+
+
+def test_a_name_that_stays_taken_is_sent_again() -> None:
+    """Our own success comes back as taken, and the marker tells that it is ours."""
+    assert sent().row(S, Named(lookup=Lookup())) == 30
+    assert sent().row(20 * 365 * 24 * H, Named(lookup=Lookup())) == 30
+    assert sent().row(S, Prepared(window=DAY, lookup=VISIBLE)) == 30
+    assert sent().row(S, Named(compare_and_set=True, window=FOR_EVER)) == 30
+
+
+def test_a_name_never_remembers_a_rejection() -> None:
+    assert sent().attempt(M, "resend").reply(M, "refused", error="Quota").row(M, Named(lookup=Lookup())) == 29
+
+
+@pytest.mark.parametrize(
+    ("lookup", "now", "row"),
+    [
+        (Lookup(), S, 17),
+        (VISIBLE, S, 18),
+        (VISIBLE, LATER, 17),
+        (Lookup(deletion=Deletion.INVISIBLE), LATER, 19),
+        (Lookup(marker_reliable=False), LATER, 19),
+    ],
+)
+def test_somebody_elses_object(lookup: Lookup, now: int, row: int) -> None:
+    assert sent().probe(now, "foreign").row(now, Named(lookup=lookup)) == row
+
+
+# -- co-transactional ------------------------------------------------------------------------------------------------------
+
+
+def test_a_receipt_in_the_effects_own_transaction_is_asked_by_sending_again() -> None:
+    assert sent().row(S, CoTransactional()) == 30
+    assert sent().row(365 * 24 * H, CoTransactional()) == 30
+
+
+def test_a_receipt_whose_row_is_pruned_is_not() -> None:
+    assert sent().row(25 * H, CoTransactional(window=DAY)) == 42
+
+
+# -- modifiers -------------------------------------------------------------------------------------------------------------
+
+RAISING = Probeable(enforced=Enforced.EPOCH)
+
+
+@pytest.mark.parametrize(("raised", "row"), [("0.2", 32), ("1.0", 32), ("0.1", 38), ("", 38), ("two", 38)])
+def test_an_epoch_fences_only_once_it_is_raised_above_every_attempt(raised: str, row: int) -> None:
+    """The attempt carries epoch 0.1."""
+    assert sent().probe(S, "absent", raised=raised).row(S, RAISING) == row
+
+
+def test_a_raised_epoch_proves_nothing_where_the_contract_does_not_promise_it() -> None:
+    assert sent().probe(S, "absent", raised="0.2").row(S, Probeable()) == 38
+
+
+def test_an_attempt_after_the_fence_reopens_it() -> None:
+    story = sent().probe(S, "absent", raised="0.2")
+    story.entries.append(replace(story.entries[-2], number=2, sent_at_us=2 * S, send_until_us=32 * S, epoch="0.2"))
+    assert story.row(3 * S, RAISING) == 34
+
+
+def test_a_keyless_request_that_a_lost_connection_stops_half_way_leaves_no_proof() -> None:
+    """What was half done has no receipt, so nothing found never means nothing done."""
+    stopped = Probeable(disconnect_cancels=True, enforced=Enforced.EPOCH)
+    assert sent().probe(S, "absent", raised="0.2").row(LATER, stopped) == 34
+    assert sent().probe(LATER, "absent", raised="0.2").row(LATER, stopped) == 40
+
+
+def test_a_key_covers_a_request_that_was_stopped_half_way() -> None:
+    assert sent().reply(S, "unreachable").row(M, Keyed(window=DAY, disconnect_cancels=True)) == 30
+
+
+def test_cancelling_by_key_is_no_close() -> None:
+    """Unwanted, and the only thing on offer leaves no tombstone: a late copy would still act."""
+    cancel = Keyed(window=DAY, cancel_by_key=True)
+    assert sent().row(S, cancel, wanted=False) == 45
+
+
+# -- valid_for -------------------------------------------------------------------------------------------------------------
+
+BRIEF = Keyed(window=DAY, valid_for=timedelta(minutes=10), close=True)
+
+
+@pytest.mark.parametrize(("now", "row"), [(10 * M - 1, 28), (10 * M, 20)])
+def test_an_intent_that_lapsed_is_not_sent(now: int, row: int) -> None:
+    assert Story().row(now, BRIEF, can_close=False) == row
+
+
+@pytest.mark.parametrize(("now", "row"), [(10 * M - 1, 30), (10 * M, 31)])
+def test_an_intent_that_lapsed_is_not_sent_again(now: int, row: int) -> None:
+    """It is closed, so that the environment says what happened or bars it for ever."""
+    assert sent().row(now, BRIEF) == row
+
+
+def test_what_had_happened_in_time_is_adopted_later() -> None:
+    assert sent().reply(H, "found").row(H, BRIEF) == 8
+
+
+def test_the_intent_itself_says_until_when_it_is_wanted() -> None:
+    story = Story()
+    story.entries[1] = replace(story.entries[1], valid_until_us=M)
+    assert story.row(M - 1, KEYED) == 28
+    assert story.conclude(M, KEYED).action is Action.NOT_EXECUTED
+    assert story.row(M - 1, (KEYED, replace(KEYED, valid_for_us=S))) == 20, "a later contract may say sooner"
+    assert story.row(M, (KEYED, replace(KEYED, valid_for_us=H))) == 20, "and never later"
+
+
+def test_an_original_reply_is_told_from_a_present_state() -> None:
+    current = Keyed(window=DAY, replay=Replay.CURRENT, stable_fields=("id",))
+    story = sent().attempt(M, "resend").reply(M, "found", value={"id": 1, "state": "paid"})
+    judgement = story.conclude(M, current)
+    assert judgement.settlement is not None
+    assert (judgement.settlement.value, judgement.settlement.reconstructed) == ({"id": 1}, True)
