@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from recovery.definitions.batched import Batched
     from recovery.definitions.call import Call
     from recovery.definitions.effect import Bound, Effect, Environment, effect
+    from recovery.definitions.listing import ReceiptRow
     from recovery.definitions.recovered import Contradiction, Proposal, Receipt, Recovered, RunInfo, StepVerdict
     from recovery.definitions.rejection import Rejection
     from recovery.definitions.run import Applied, AsyncRun, Rejected, Run
@@ -65,6 +66,7 @@ _HOMES = {
     "Mismatch": "recovery.definitions.answer",
     "NotSent": "recovery.definitions.answer",
     "Proposal": "recovery.definitions.recovered",
+    "ReceiptRow": "recovery.definitions.listing",
     "Receipt": "recovery.definitions.recovered",
     "Recovered": "recovery.definitions.recovered",
     "Refused": "recovery.definitions.answer",
@@ -110,6 +112,7 @@ __all__ = [
     "NotSent",
     "Proposal",
     "Receipt",
+    "ReceiptRow",
     "Recovered",
     "Refused",
     "Rejected",

@@ -1,7 +1,7 @@
 """Every error of the package, as one tree.
 
     RecoveryError
-      UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, NotObservable,
+      UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, NotObservable, NotAttributed,
                         ConcurrentStep, WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError,
                         StepNotFound, StepSettled, OverrideRefused
       JournalError      IllegalHistory, AppendConflict, SchemaMismatch, JournalCorrupt, StoreDamaged,
@@ -106,6 +106,10 @@ class RunInputDiffers(UsageError):
 
 class NotObservable(UsageError):
     template = "Run {run_id!r}, step {step!r}: this cannot be kept as evidence, because {problem}. Nothing was changed. {advice}"
+
+
+class NotAttributed(UsageError):
+    template = "A database is declared restored by somebody and for a reason, and one of them is missing. Nothing was changed. Give --by and --reason."
 
 
 class ConcurrentStep(UsageError):

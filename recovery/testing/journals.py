@@ -60,6 +60,9 @@ class ProcessJournal:
     def incarnation(self) -> int:
         return self._live().incarnation()
 
+    def raise_incarnation(self, seen: int, to: int) -> int:
+        return self._live().raise_incarnation(seen, to)
+
     def open_run(self, new: NewRun) -> RunRow | None:
         row = self._live().open_run(new)
         if row is not None:

@@ -6,9 +6,14 @@ registry and reality stay in step.
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+
 import pytest
 
-from recovery.crashpoints import POINTS
+from recovery.crashpoints import POINTS, VARIABLE
 from tests.crash.children import Ended, started
 from tests.crash.stage import Stage, Story
 
@@ -31,6 +36,10 @@ EVERY_PASSAGE = {"worker": {("sqlite", "sync"), ("postgresql", "async")}, "recov
 recoverer's in the first of the above that has one."""
 
 
+DECLARED = ("restored", "incarnation")
+"""What only a person's declaration passes: the last test."""
+
+
 @pytest.mark.parametrize("point", POINTS)
 def test_a_worker_killed_there_is_recovered(stage: Stage, colour: str, point: str) -> None:
     reached = 0
@@ -41,7 +50,7 @@ def test_a_worker_killed_there_is_recovered(stage: Stage, colour: str, point: st
             story = stage.new_run(shape, colour)
             killed(story.work("run", f"{point}:{occurrence}"))
             recovered(story)
-    if point.startswith(("claim", "load", "evidence", *ORDERS)):
+    if point.startswith(("claim", "load", "evidence", *ORDERS, *DECLARED)):
         assert not reached  # what only a recoverer, a superseded worker or an operator passes: the next tests, and test_orders
     else:
         assert reached, f"no worker passes {point}"
@@ -59,7 +68,7 @@ def test_a_recoverer_killed_there_is_recovered(stage: Stage, colour: str, point:
             killed(story.work("run", orphaned_at))
             killed(story.work("recover", f"{point}:{occurrence}"))
             recovered(story)
-    if point.startswith(("open", "decide", "append.decision", "evidence", *ORDERS)):
+    if point.startswith(("open", "decide", "append.decision", "evidence", *ORDERS, *DECLARED)):
         assert not reached  # what only a first run, a superseded worker or an operator passes
     else:
         assert reached, f"no recoverer passes {point}"
@@ -82,6 +91,23 @@ def test_a_superseded_worker_killed_there_changes_nothing(stage: Stage, colour: 
     assert len(kept) == (1 if point.endswith("after") else 0)
     story.check_growth()
     recovered(story)
+
+
+@pytest.mark.parametrize("point", [point for point in POINTS if point.startswith(DECLARED)])
+def test_a_declaration_killed_there_is_made_by_the_next_one(stage: Stage, point: str) -> None:
+    """It is never in force without who made it and why, and what it is about is not touched."""
+    story = stage.new_run("plain", "sync")
+    killed(story.work("run", "send.after:1"))
+    before = stage.journal.load(story.run_id), stage.journal.incarnation(), len(stage.journal.evidence(""))
+    declaring = [sys.executable, "-m", "recovery", "restored", "--db", stage.url, "--by", "kim", "--reason", point]
+    ended = subprocess.run(declaring, env=os.environ | {VARIABLE: point}, capture_output=True, timeout=60)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert stage.journal.load(story.run_id) == before[0]
+    raised, noted = stage.journal.incarnation() > before[1], len(stage.journal.evidence("")) > before[2]
+    assert (raised, noted) == (point == "incarnation.after", point != "restored.before")
+    subprocess.run(declaring, env=os.environ, capture_output=True, timeout=60, check=True)
+    assert stage.journal.incarnation() > before[1]
+    recovered(story)  # asked before anything is sent, and found
 
 
 def passages(stage: Stage, shape: str, colour: str, point: str, orphaned_at: str = "") -> range:
