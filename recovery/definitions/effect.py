@@ -30,8 +30,8 @@ from recovery.definitions.agreement import (
 )
 from recovery.definitions.answer import Answer
 from recovery.definitions.call import Call
-from recovery.definitions.outcomes import outcome_codec, takes_none
 from recovery.definitions.listing import ReceiptRow
+from recovery.definitions.outcomes import outcome_codec, takes_none
 from recovery.definitions.rejection import Rejection, decode_rejection
 from recovery.definitions.replies import Replies
 from recovery.definitions.signature import Signature, check_name, read_signature

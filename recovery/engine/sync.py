@@ -19,8 +19,8 @@ from recovery.definitions.told import answered
 from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress
 from recovery.drivers.sync import SyncDriver, finish
-from recovery.engine.operating import SyncOperating
 from recovery.engine import restoring, verifying
+from recovery.engine.operating import SyncOperating
 from recovery.engine.restoring import Declared, Orphan
 from recovery.engine.verifying import Verified
 from recovery.engine.wiring import listed

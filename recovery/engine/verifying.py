@@ -139,7 +139,7 @@ async def _compared(loaded: Loaded, step: EffectStep, bound: Bound[Any] | None) 
     why = _not_askable(step, bound)
     if bound is not None and not why:
         asked_at_us = await Now()
-        answered = await Ask(bound, intent)
+        answered = await Ask(bound, intent, "")  # no epoch: a verification raises no fence
         seen = Observation(
             step=step.step, source=Source.PROBE, asked_at_us=asked_at_us, observed_at_us=await Now(), answer=answered
         )

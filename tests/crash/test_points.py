@@ -6,14 +6,9 @@ registry and reality stay in step.
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-
 import pytest
 
-from recovery.crashpoints import POINTS, VARIABLE
+from recovery.crashpoints import POINTS
 from tests.crash.children import Ended, started
 from tests.crash.stage import Stage, Story
 
@@ -37,7 +32,7 @@ recoverer's in the first of the above that has one."""
 
 
 DECLARED = ("restored", "incarnation")
-"""What only a person's declaration passes: the last test."""
+"""What only a person's declaration passes: see test_declaring."""
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -91,23 +86,6 @@ def test_a_superseded_worker_killed_there_changes_nothing(stage: Stage, colour: 
     assert len(kept) == (1 if point.endswith("after") else 0)
     story.check_growth()
     recovered(story)
-
-
-@pytest.mark.parametrize("point", [point for point in POINTS if point.startswith(DECLARED)])
-def test_a_declaration_killed_there_is_made_by_the_next_one(stage: Stage, point: str) -> None:
-    """It is never in force without who made it and why, and what it is about is not touched."""
-    story = stage.new_run("plain", "sync")
-    killed(story.work("run", "send.after:1"))
-    before = stage.journal.load(story.run_id), stage.journal.incarnation(), len(stage.journal.evidence(""))
-    declaring = [sys.executable, "-m", "recovery", "restored", "--db", stage.url, "--by", "kim", "--reason", point]
-    ended = subprocess.run(declaring, env=os.environ | {VARIABLE: point}, capture_output=True, timeout=60)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
-    assert stage.journal.load(story.run_id) == before[0]
-    raised, noted = stage.journal.incarnation() > before[1], len(stage.journal.evidence("")) > before[2]
-    assert (raised, noted) == (point == "incarnation.after", point != "restored.before")
-    subprocess.run(declaring, env=os.environ, capture_output=True, timeout=60, check=True)
-    assert stage.journal.incarnation() > before[1]
-    recovered(story)  # asked before anything is sent, and found
 
 
 def passages(stage: Stage, shape: str, colour: str, point: str, orphaned_at: str = "") -> range:
