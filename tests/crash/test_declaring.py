@@ -35,9 +35,13 @@ def order(run: Run) -> str:
     return run.perform(reserve(), key="k1")
 
 
-@pytest.mark.parametrize("point", [point for point in POINTS if point.startswith(DECLARED)])
-def test_a_declaration_killed_there_is_made_by_the_next_one(store_url: str, point: str) -> None:
+PLACES = [("sqlite_url", point) for point in POINTS if point.startswith(DECLARED)] + [("postgres_url", "restored.after")]
+
+
+@pytest.mark.parametrize(("url", "point"), PLACES)
+def test_a_declaration_killed_there_is_made_by_the_next_one(request: pytest.FixtureRequest, url: str, point: str) -> None:
     """It is never in force without who made it and why, and what it is about is not touched."""
+    store_url = request.getfixturevalue(url)
 
     def kill(at: str) -> None:
         if at == "append.intent.before":
