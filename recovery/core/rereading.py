@@ -12,7 +12,8 @@ from typing import Any
 from recovery.core.entries import Decision, Intent, Observation, Settled
 from recovery.core.errors import RunUnsettled
 from recovery.core.history import DecisionStep, EffectStep
-from recovery.core.machine import Machine, Request, Unwind
+from recovery.core.machine import Machine, Unwind
+from recovery.core.request import Request
 
 
 @dataclass(slots=True)
