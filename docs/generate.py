@@ -317,7 +317,7 @@ def scenarios_page() -> str:
         ("The file", (scenario.Scenario, scenario.LeaseSpec, scenario.BudgetSpec)),
         ("Environment", (scenario.EnvironmentSpec, scenario.EffectSpec, scenario.LookupSpec)),
         ("Workflow", (*steps.STEPS, steps.Module)),
-        ("Timeline", (*moves.MOVES, moves.Stop, moves.Happens, moves.NewCode)),
+        ("Timeline", (*moves.MOVES, moves.Stop, moves.Happens, moves.Strikes, moves.Jump, moves.NewCode)),
         ("Expectations", (moves.Came, moves.World, moves.Standing, moves.Settlement)),
     ]
     for title, models in sections:

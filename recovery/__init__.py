@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from recovery.definitions.effect import Bound, Effect, Environment, effect
     from recovery.definitions.listing import ReceiptRow
     from recovery.definitions.recovered import Contradiction, Proposal, Receipt, Recovered, RunInfo, StepVerdict
-    from recovery.definitions.rejection import Rejection
+    from recovery.definitions.rejection import NameTaken, Rejection
     from recovery.definitions.run import Applied, AsyncRun, Rejected, Run
     from recovery.definitions.workflow import Workflow, workflow
     from recovery.engine import AsyncEngine, Engine
@@ -64,6 +64,7 @@ _HOMES = {
     "Indeterminate": "recovery.definitions.answer",
     "Lease": "recovery.core.policy",
     "Mismatch": "recovery.definitions.answer",
+    "NameTaken": "recovery.definitions.rejection",
     "NotSent": "recovery.definitions.answer",
     "Proposal": "recovery.definitions.recovered",
     "ReceiptRow": "recovery.definitions.listing",
@@ -109,6 +110,7 @@ __all__ = [
     "Indeterminate",
     "Lease",
     "Mismatch",
+    "NameTaken",
     "NotSent",
     "Proposal",
     "Receipt",

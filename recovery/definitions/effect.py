@@ -32,7 +32,7 @@ from recovery.definitions.answer import Answer
 from recovery.definitions.call import Call
 from recovery.definitions.listing import ReceiptRow
 from recovery.definitions.outcomes import outcome_codec, takes_none
-from recovery.definitions.rejection import Rejection, decode_rejection
+from recovery.definitions.rejection import NameTaken, Rejection, decode_rejection
 from recovery.definitions.replies import Replies
 from recovery.definitions.signature import Signature, check_name, read_signature
 
@@ -189,6 +189,8 @@ class Effect(Generic[P, T]):
 
     def decode_rejection(self, name: str, stored: JSON) -> Rejection:
         """A stored rejection. Raises ValueUnreadable if it is no longer declared or no longer fits."""
+        if name == NameTaken.name and stored is None:
+            return NameTaken()
         if name not in self.rejects:
             problem = "it is not declared in rejects="
             raise ValueUnreadable(where=self.signature.where, path=f"rejection {name}", type="its rejections", problem=problem)
