@@ -217,6 +217,9 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "recover release": ("run_id", "order", "status", "epoch", "was_owned_by", "acts_until"),
     "recover fence": ("run_id", "order", "status", "epoch", "was_owned_by", "acts_until"),
     "recover forget": ("run_id", "status", "outcome_digest", "keys", "by", "reason", "at"),
+    "recover restored": ("database", "by", "reason", "at", "before", "incarnation", "unsettled"),
+    "recover orphans": ("environments", "orphans"),
+    "recover verify": ("exit_code", "runs", "entries", "broken", "asked", "effects"),
     "recover migrate": ("database", "from", "to", "migrated"),
     "recover replay": ("scenarios", "passed", "failed"),
     "recover demo": ("scenes", "holds"),
@@ -314,7 +317,7 @@ def scenarios_page() -> str:
         ("The file", (scenario.Scenario, scenario.LeaseSpec, scenario.BudgetSpec)),
         ("Environment", (scenario.EnvironmentSpec, scenario.EffectSpec, scenario.LookupSpec)),
         ("Workflow", (*steps.STEPS, steps.Module)),
-        ("Timeline", (*moves.MOVES, moves.Stop, moves.Happens, moves.NewCode)),
+        ("Timeline", (*moves.MOVES, moves.Stop, moves.Happens, moves.Strikes, moves.Jump, moves.NewCode)),
         ("Expectations", (moves.Came, moves.World, moves.Standing, moves.Settlement)),
     ]
     for title, models in sections:

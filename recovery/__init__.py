@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from recovery.definitions.batched import Batched
     from recovery.definitions.call import Call
     from recovery.definitions.effect import Bound, Effect, Environment, effect
+    from recovery.definitions.listing import ReceiptRow
     from recovery.definitions.recovered import Contradiction, Proposal, Receipt, Recovered, RunInfo, StepVerdict
-    from recovery.definitions.rejection import Rejection
+    from recovery.definitions.rejection import NameTaken, Rejection
     from recovery.definitions.run import Applied, AsyncRun, Rejected, Run
     from recovery.definitions.workflow import Workflow, workflow
     from recovery.engine import AsyncEngine, Engine
@@ -63,8 +64,10 @@ _HOMES = {
     "Indeterminate": "recovery.definitions.answer",
     "Lease": "recovery.core.policy",
     "Mismatch": "recovery.definitions.answer",
+    "NameTaken": "recovery.definitions.rejection",
     "NotSent": "recovery.definitions.answer",
     "Proposal": "recovery.definitions.recovered",
+    "ReceiptRow": "recovery.definitions.listing",
     "Receipt": "recovery.definitions.recovered",
     "Recovered": "recovery.definitions.recovered",
     "Refused": "recovery.definitions.answer",
@@ -107,9 +110,11 @@ __all__ = [
     "Indeterminate",
     "Lease",
     "Mismatch",
+    "NameTaken",
     "NotSent",
     "Proposal",
     "Receipt",
+    "ReceiptRow",
     "Recovered",
     "Refused",
     "Rejected",

@@ -36,6 +36,8 @@ BRACKETS: Final[dict[str, str]] = {
     "release": "giving up the lease",
     "hold": "holding or releasing a contract, for the whole database",
     "forget": "removing a settled run's entries, behind its stub",
+    "restored": "who declared the database restored, and why",
+    "incarnation": "raising the incarnation, above every epoch of the lost time",
 }
 """Bracket name -> what happens between its two points."""
 

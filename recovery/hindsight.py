@@ -1,14 +1,15 @@
 """Hindsight: what becomes known about a run outside its fence, and what a settled run still records.
 
-Owns `observe`, which keeps a push, and `record`, which journals contradictions of a run that is settled as a whole. Procedures over
-operations. Invariants: an outcome never changes here; without new evidence a settled run is neither claimed nor appended to.
+Owns `observe`, which keeps a push, `record`, which journals contradictions of a run that is settled as a whole, and `reread`, which binds
+its calls again. Procedures over operations. Invariants: an outcome never changes here; without new evidence a settled run is neither claimed nor appended to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from recovery import codec
 from recovery.core.contradictions import news
@@ -16,8 +17,13 @@ from recovery.core.entries import Answered, AnswerKind, Observation, Source, enc
 from recovery.core.errors import FencedOut, NotObservable, RunNotFound
 from recovery.core.history import EffectStep
 from recovery.core.ids import Epoch, check_run_id
-from recovery.core.operations import Append, Now, Use
+from recovery.core.machine import Unwind
+from recovery.core.operations import Append, Execute, Now, Use
+from recovery.core.policy import Budget
+from recovery.core.rereading import Rereading
 from recovery.crashpoints import around
+from recovery.definitions.effect import Bound
+from recovery.definitions.workflow import Workflow
 from recovery.ports import Evidence, Journal, Owner, RunRow
 from recovery.storage.reading import Loaded, read
 from recovery.storage.writer import OUTSIDE, Writer
@@ -65,6 +71,16 @@ async def observe(run_id: str, step: str, answered: Answered, source: Source) ->
     )
     await keep(run_id, epoch, observation)
     return True
+
+
+async def reread(workflow: Workflow[..., Any], loaded: Loaded, budget: Budget) -> dict[str, Bound[Any]]:
+    """The calls of a run's settled effects, bound by its workflow as it is today; fewer where its code no longer asks for them."""
+    machine = Rereading(
+        history=loaded.history, epoch=loaded.run.epoch, budget=budget, deadline_us=0, contracts=dict(loaded.contracts)
+    )
+    with suppress(Unwind, BaseExceptionGroup):
+        await Execute(workflow, loaded.opened.input, machine, None)
+    return machine.calls
 
 
 async def keep(run_id: str, epoch: Epoch, observation: Observation) -> None:

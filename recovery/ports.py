@@ -188,7 +188,11 @@ class Journal(Protocol):
         the first step of writing: it creates an SQLite file that is not there."""
 
     def incarnation(self) -> int:
-        """How often this database was declared restored; the first half of every new epoch."""
+        """The first half of every new epoch: 0, and higher with each declaration that the database was restored."""
+
+    def raise_incarnation(self, seen: int, to: int) -> int:
+        """Compare-and-set from `seen` to `to`; durable on return. Returns what holds now: `to`, or what somebody else has declared
+        meanwhile. A repeat changes nothing. Runs take it over with their next claim, not before. Raises ValueError unless it rises."""
 
     def open_run(self, new: NewRun) -> RunRow | None:
         """Store a new run owned by its opener at epoch (incarnation, 1). Durable on return. None if the run id is taken by

@@ -7,7 +7,6 @@ Invariants: nothing of a run is read for acting before its claim has committed; 
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any, TypeGuard
 
 from recovery import codec
@@ -43,7 +42,7 @@ from recovery.crashpoints import around
 from recovery.definitions.recovered import Contradiction, Recovered, StepVerdict
 from recovery.definitions.undoing import contradictions
 from recovery.definitions.workflow import Workflow
-from recovery.hindsight import record
+from recovery.hindsight import record, reread
 from recovery.ports import NewRun, RunRow
 from recovery.storage.reading import Loaded, read
 from recovery.storage.writer import Writer
@@ -141,12 +140,8 @@ async def _against(world: World, loaded: Loaded) -> tuple[Contradiction, ...]:
     workflow = world.workflows.get(loaded.run.workflow)
     if not found or workflow is None:
         return found
-    machine = Machine(
-        history=loaded.history, epoch=loaded.run.epoch, budget=world.budget, deadline_us=0, contracts=dict(loaded.contracts)
-    )
-    with suppress(Unwind, BaseExceptionGroup):  # other code by now: what it still asked for the same way is bound
-        await Execute(workflow, loaded.opened.input, machine, None)
-    return contradictions(loaded.history, loaded.contracts, machine.calls, loaded.run.updated_at_us)
+    calls = await reread(workflow, loaded, world.budget)
+    return contradictions(loaded.history, loaded.contracts, calls, loaded.run.updated_at_us)
 
 
 async def _go(

@@ -33,9 +33,9 @@ def run(info: RunInfo) -> Document:
         "orphaned": info.orphaned,
         "epoch": info.epoch,
         "entries": info.entries,
-        "created_at": _time(info.created_at),
-        "updated_at": _time(info.updated_at),
-        "next_look": _time(info.next_look),
+        "created_at": time(info.created_at),
+        "updated_at": time(info.updated_at),
+        "next_look": time(info.next_look),
     }
 
 
@@ -128,7 +128,7 @@ def contradiction(of: Contradiction) -> Document:
 
 
 def receipt(of: Receipt) -> Document:
-    return asdict(of) | {"observed_at": _time(of.observed_at)}
+    return asdict(of) | {"observed_at": time(of.observed_at)}
 
 
 def _settled(ended: Settled) -> Document:
@@ -144,7 +144,7 @@ def _verdict(verdict: StepVerdict) -> Document:
         "action": verdict.action,
         "reason": verdict.reason,
         "assumptions": list(verdict.assumptions),
-        "next_look": _time(verdict.next_look),
+        "next_look": time(verdict.next_look),
     }
 
 
@@ -152,5 +152,5 @@ def _body(item: Any) -> Document:
     return encode(decode(item.kind, codec.loads(item.body)))
 
 
-def _time(at: datetime | None) -> str | None:
+def time(at: datetime | None) -> str | None:
     return None if at is None else at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -12,7 +12,7 @@ from recovery.console import words
 from recovery.console.paper import facts
 from recovery.console.timeline import answer, promise
 from recovery.core.contracts import Contract
-from recovery.core.entries import Verdict
+from recovery.core.entries import AnswerKind, Verdict
 from recovery.core.history import EffectStep
 from recovery.operators.advice import SETTLED_BY
 
@@ -31,9 +31,24 @@ def effect(step: EffectStep, contract: Contract | None, verdict: Verdict | None)
         *((("attempts" if i == 0 else ""), text) for i, text in enumerate(_attempts(step))),
         *((("answers" if i == 0 else ""), text) for i, text in enumerate(_answers(step))),
     ]
+    rows += _other_request(step)
     if verdict is not None:
         rows += _verdict(verdict)
     return facts(rows)
+
+
+def _other_request(step: EffectStep) -> list[tuple[str, RenderableType]]:
+    """What the key answers for, where that is not what was asked here: a person compares both requests."""
+    others = [
+        noted.answer
+        for noted in step.observations
+        if noted.answer.kind is AnswerKind.MISMATCH or noted.answer.fingerprint not in {"", step.intent.fingerprint}
+    ]
+    if not others:
+        return []
+    other = others[-1]
+    outcome = "" if other.value is None else f", outcome {words.value(other.value)}"
+    return [("the key's own", Text(f"fingerprint {words.bounded(other.fingerprint) or 'not told'}{outcome}", style="bold red"))]
 
 
 def _attempts(step: EffectStep) -> list[str]:

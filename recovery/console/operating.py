@@ -90,7 +90,7 @@ def explanation(paper: Paper, told: Explanation) -> RenderableType:
     intent, row = told.effect.intent, told.row
     rows: list[tuple[str, RenderableType]] = [
         ("verdict", Text(f"{row.action.value}: {row.reason.value} (row {row.number}, {row.name})", style="bold")),
-        ("when", row.condition),
+        ("condition", row.condition),
         ("why", row.paragraph),
         ("effect", f"{words.bounded(intent.effect)} in {words.bounded(intent.environment)}, {promise(told.contract)}"),
         ("contract", told.contract.digest),

@@ -18,6 +18,7 @@ from recovery.console import words
 from recovery.core.contracts import Contract
 from recovery.core.entries import (
     Answered,
+    AnswerKind,
     Attempt,
     Decision,
     Entry,
@@ -27,6 +28,7 @@ from recovery.core.entries import (
     OutcomeKind,
     Override,
     Settled,
+    Source,
     Verdict,
 )
 from recovery.core.ids import ROOT
@@ -38,6 +40,11 @@ _STYLES: Final = {
     "adopted": "bold green", "completed": "bold green", "rejected": "bold yellow", "not executed": "bold yellow", "verdict": "yellow",
     "diverged": "bold red", "failed": "bold red", "late evidence": "bold yellow", "operator": "bold magenta",
 }  # fmt: skip
+_SAID: Final = {
+    AnswerKind.REFUSED: "it was refused",
+    AnswerKind.ABSENT: "it was not executed",
+    AnswerKind.ITEMS: "its items came to different ends",
+}
 _HAPPENED: Final = {OutcomeKind.APPLIED, OutcomeKind.APPLIED_WITHOUT_VALUE, OutcomeKind.MIXED}
 
 
@@ -164,6 +171,10 @@ def _attempt(entry: Attempt) -> Line:
 
 
 def _observation(entry: Observation) -> Line:
+    if entry.source is Source.OPERATOR:
+        return Line(
+            "observed", entry.observed_at_us, entry.step, f"a person says that {_SAID.get(entry.answer.kind, 'it happened')}"
+        )
     source = entry.source.value
     whose = f"{source} to attempt {entry.attempt}" if entry.attempt is not None else source
     took = words.duration(entry.observed_at_us - entry.asked_at_us)

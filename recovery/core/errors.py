@@ -1,7 +1,7 @@
 """Every error of the package, as one tree.
 
     RecoveryError
-      UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, NotObservable,
+      UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, NotObservable, NotAttributed,
                         ConcurrentStep, StepNotAwaited, WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError,
                         StepNotFound, StepSettled, OverrideRefused
       JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged,
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from recovery.core.exitcodes import ExitCode
+from recovery.core.exitcodes import ExitCode as ExitCode
 
 
 class RecoveryError(Exception):
@@ -86,6 +86,10 @@ class RunInputDiffers(UsageError):
 
 class NotObservable(UsageError):
     template = "Run {run_id!r}, step {step!r}: this cannot be kept as evidence, because {problem}. Nothing was changed. {advice}"
+
+
+class NotAttributed(UsageError):
+    template = "A database is declared restored by somebody and for a reason, and one of them is missing. Nothing was changed. Give --by and --reason."
 
 
 class ConcurrentStep(UsageError):

@@ -157,6 +157,10 @@ class Reading:
             return False
         return any(name in value and name in asked and value[name] != asked[name] for name in self.contract.stable_fields)
 
+    def differs(self, noted: Noted) -> bool:
+        """Whether a receipt is not of what was asked for: of another request, or with other stable fields."""
+        return self._other_request(noted) or self._other_fields(noted)
+
     def same(self, a: Noted, b: Noted) -> bool:
         """Whether two receipts are of one effect: by their ids, else by stable fields, else, for two originals, by value."""
         left, right = a.answer, b.answer

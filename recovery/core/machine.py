@@ -119,8 +119,6 @@ class Machine:
         position = self._positions[parent]
         if position < len(recorded) and recorded[position] != step:
             raise self.diverge(step, f"step {recorded[position]}", f"step {step}")
-        if position >= len(recorded) and self.history.ended is not None:
-            raise self.diverge(step, "the end of the run", f"step {step}")  # what has ended is only read again
         self._occurrences[parent, name] += 1
         self._positions[parent] += 1
         self._under_way[parent] = step
@@ -211,12 +209,12 @@ class Machine:
         for what in ("effect", "environment", "key"):
             if getattr(intent, what) != getattr(request, what):
                 raise self.diverge(step, f"{what} {getattr(intent, what)}", f"{what} {getattr(request, what)}")
-        await self._append(taken_in(recorded))
         return await self._settle(request, recorded, None)
 
     async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
         """Judge, act, observe, until the step is settled. `pending` is known here and not durable yet."""
         step = effect.step
+        await self._append(taken_in(effect))
         while True:
             now_us = await Now()
             fresh = pending if isinstance(pending, Observation) else None

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import wraps
 from types import FrameType
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar, overload
 
 from recovery.codec import Codec, fingerprint
 from recovery.core.contracts import Contract, Kind
 from recovery.core.entries import JSON, Answered
-from recovery.core.errors import ValueUnreadable
+from recovery.core.errors import DefinitionError, ValueUnreadable
 from recovery.definitions.agreement import (
     check_colour,
     check_contract,
@@ -32,11 +32,14 @@ from recovery.definitions.agreement import (
 )
 from recovery.definitions.answer import Answer
 from recovery.definitions.call import Call
+from recovery.definitions.listing import ReceiptRow
 from recovery.definitions.outcomes import outcome_codec, takes_none
-from recovery.definitions.rejection import Rejection, decode_rejection
+from recovery.definitions.rejection import NameTaken, Rejection, decode_rejection
 from recovery.definitions.replies import Replies
 from recovery.definitions.signature import Signature, check_name, read_signature
 
+Listing: TypeAlias = Callable[[datetime | None], Iterable[ReceiptRow] | Coroutine[Any, Any, Iterable[ReceiptRow]]]
+L = TypeVar("L", bound=Listing)
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
@@ -57,12 +60,24 @@ class Environment:
 
     name: str
     scope: str | Callable[[], str] = ""
+    listing: Listing | None = field(default=None, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_name("environment", self.name)
 
     def current_scope(self) -> str:
         return self.scope if isinstance(self.scope, str) else self.scope()
+
+    def receipts(self, fn: L, /) -> L:
+        """Define how to list the environment's receipts, read-only: `(since: datetime | None) -> rows`, or an `async def` of it.
+
+        `recover orphans` asks it after a restore. It may give more than what was asked for; rows of before `since` are left out.
+        Raises DefinitionError for a second one."""
+        if self.listing is not None:
+            problem = "it lists its receipts already"
+            raise DefinitionError(what="environment", name=self.name, problem=problem, advice="Define one listing.")
+        object.__setattr__(self, "listing", fn)  # defined once, like the companions of an effect
+        return fn
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +212,8 @@ class Effect(Generic[P, T]):
 
     def decode_rejection(self, name: str, stored: JSON) -> Rejection:
         """A stored rejection. Raises ValueUnreadable if it is no longer declared or no longer fits."""
+        if name == NameTaken.name and stored is None:
+            return NameTaken()
         if name not in self.rejects:
             problem = "it is not declared in rejects="
             raise ValueUnreadable(where=self.signature.where, path=f"rejection {name}", type="its rejections", problem=problem)

@@ -75,6 +75,10 @@ class Rejection(Exception):
         return f"{self.name}: {shown}" if shown else self.name
 
 
+class NameTaken(Rejection):
+    """Every effect may be rejected with this one, undeclared: somebody else's object has the name, and ours can no longer follow."""
+
+
 def encode_rejection(error: Rejection) -> dict[str, JSON]:
     """The fields of a rejection. Raises ValueNotStorable."""
     where = f"rejection {type(error).__name__}"

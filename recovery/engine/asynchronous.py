@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from collections.abc import Coroutine
+from datetime import datetime, timedelta
+from operator import attrgetter
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -17,7 +19,11 @@ from recovery.definitions.told import answered
 from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress
 from recovery.drivers.asynchronous import AsyncDriver
+from recovery.engine import restoring, verifying
 from recovery.engine.operating import AsyncOperating
+from recovery.engine.restoring import Declared, Orphan
+from recovery.engine.verifying import Verified
+from recovery.engine.wiring import listed
 from recovery.storage.reading import read
 
 P = ParamSpec("P")
@@ -61,6 +67,26 @@ class AsyncEngine(AsyncOperating):
     ) -> bool:
         """As Engine.observe."""
         procedure = hindsight.observe(run_id, step, answered(answer, effect), source)
+        return await AsyncDriver(self.surroundings()).drive(procedure)
+
+    async def declare_restored(self, *, by: str, reason: str) -> Declared:
+        """As Engine.declare_restored."""
+        return await AsyncDriver(self.surroundings()).drive(restoring.declare(by, reason))
+
+    async def orphans(self, *, since: datetime | None = None) -> list[Orphan]:
+        """As Engine.orphans."""
+        found: list[Orphan] = []
+        for environment, listing in self.listings():
+            rows = await asyncio.to_thread(listing, since)  # a `def` may block; an `async def` is only called there
+            if isinstance(rows, Coroutine):
+                rows = await rows
+            procedure = restoring.unknown_keys(environment.name, environment.current_scope(), listed(environment, rows, since))
+            found += await AsyncDriver(self.surroundings()).drive(procedure)
+        return sorted(found, key=attrgetter("at"))
+
+    async def verify(self, run_id: str | None = None, *, against_environment: bool = False) -> Verified:
+        """As Engine.verify."""
+        procedure = verifying.verify(run_id, self.workflows, self.budget, against_environment=against_environment)
         return await AsyncDriver(self.surroundings()).drive(procedure)
 
     async def get(self, run_id: str) -> Recovered[Any]:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from operator import attrgetter
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from recovery import hindsight, reconciler
 from recovery.core.entries import Entry, Source, Status
 from recovery.core.policy import Budget
 from recovery.definitions.answer import Answer
 from recovery.definitions.effect import Effect
+from recovery.definitions.listing import ReceiptRow
 from recovery.definitions.recovered import Recovered, RunInfo
 from recovery.definitions.told import answered
 from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress
 from recovery.drivers.sync import SyncDriver, finish
+from recovery.engine import restoring, verifying
 from recovery.engine.operating import SyncOperating
+from recovery.engine.restoring import Declared, Orphan
+from recovery.engine.verifying import Verified
+from recovery.engine.wiring import listed
 from recovery.storage.reading import read
 
 P = ParamSpec("P")
@@ -71,6 +78,29 @@ class Engine(SyncOperating):
         Raises RunNotFound and NotObservable.
         """
         procedure = hindsight.observe(run_id, step, answered(answer, effect), source)
+        return finish(SyncDriver(self.surroundings()).drive(procedure))
+
+    def declare_restored(self, *, by: str, reason: str) -> Declared:
+        """Declare that the database was restored from a backup, so that effects of the lost time may exist which it does not know.
+
+        Every run that is not settled then asks before it sends, and parks where it cannot ask. Durable on return. Raises NotAttributed.
+        """
+        return finish(SyncDriver(self.surroundings()).drive(restoring.declare(by, reason)))
+
+    def orphans(self, *, since: datetime | None = None) -> list[Orphan]:
+        """Receipts in the engine's environments without an intent here, oldest first. Asks the listings only; writes nothing."""
+        found: list[Orphan] = []
+        for environment, listing in self.listings():
+            rows = listed(environment, cast("Iterable[ReceiptRow]", listing(since)), since)
+            procedure = restoring.unknown_keys(environment.name, environment.current_scope(), rows)
+            found += finish(SyncDriver(self.surroundings()).drive(procedure))
+        return sorted(found, key=attrgetter("at"))
+
+    def verify(self, run_id: str | None = None, *, against_environment: bool = False) -> Verified:
+        """Verify the chain of one run, or of all. against_environment: also ask about every applied effect, read-only.
+
+        Nothing is repaired, and a lost effect is reported and never done again. Raises RunNotFound."""
+        procedure = verifying.verify(run_id, self.workflows, self.budget, against_environment=against_environment)
         return finish(SyncDriver(self.surroundings()).drive(procedure))
 
     def get(self, run_id: str) -> Recovered[Any]:

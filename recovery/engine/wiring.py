@@ -5,9 +5,10 @@ Owns the choice of clock, identity and lease keeping. `sync` and `asynchronous` 
 
 from __future__ import annotations
 
+import inspect
 import secrets
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from recovery.claims import World
@@ -16,20 +17,33 @@ from recovery.core.entries import Status
 from recovery.core.errors import DefinitionError
 from recovery.core.instants import moment
 from recovery.core.policy import Budget, Lease
+from recovery.definitions.effect import Environment, Listing
+from recovery.definitions.listing import ReceiptRow
 from recovery.definitions.recovered import RunInfo
 from recovery.definitions.registry import Registry
 from recovery.definitions.workflow import Workflow
-from recovery.drivers.asking import Progress, Surroundings
+from recovery.drivers.asking import Progress, Surroundings, refuse_async
 from recovery.engine.leases import Leases
 from recovery.ports import Clock, Journal, Owner, RunRow
 from recovery.processes import identify, proven_dead
 from recovery.storage import open_journal
 
 
+def listed(environment: Environment, rows: Iterable[ReceiptRow], since: datetime | None) -> list[ReceiptRow]:
+    """What a listing gave, those from `since` on. Raises DefinitionError for what is no row."""
+    found = list(rows)
+    for row in found:
+        if not isinstance(row, ReceiptRow):
+            problem = f"its listing gave a {type(row).__name__}"
+            raise DefinitionError(what="environment", name=environment.name, problem=problem, advice="Give ReceiptRow values.")
+    return [row for row in found if since is None or row.at >= since]
+
+
 class Wiring:
     """The common base of the engines.
 
     database: a URL (sqlite:///file.db, postgresql://..., memory://), or a journal that is already open.
+    environments: those whose receipts `orphans` lists.
     budget: attempts, probes and waiting per call; lease: how long an owner may be silent; wait_for_owner: how long `run` and
     `recover` wait for a run that somebody else works on before they raise LeaseUnavailable.
     clock: None takes the database's on PostgreSQL and this host's elsewhere.
@@ -42,6 +56,7 @@ class Wiring:
         database: str | Journal,
         *,
         workflows: Iterable[Workflow[..., Any]] = (),
+        environments: Iterable[Environment] = (),
         budget: Budget | None = None,
         lease: Lease | None = None,
         wait_for_owner: timedelta = timedelta(0),
@@ -50,6 +65,7 @@ class Wiring:
         self.database = database if isinstance(database, str) else None
         self.journal: Journal = open_journal(database) if isinstance(database, str) else database
         self._registry = Registry()
+        self.environments = tuple(environments)
         self.budget = budget or Budget()
         self.lease = lease or Lease()
         self.wait_for_owner = wait_for_owner
@@ -79,11 +95,19 @@ class Wiring:
         return type(self)(
             database,
             workflows=self.workflows.values(),
+            environments=self.environments,
             budget=self.budget,
             lease=self.lease,
             wait_for_owner=self.wait_for_owner,
             clock=None if isinstance(self._clock, DatabaseClock) else self._clock,  # another database has another clock
         )
+
+    def listings(self) -> list[tuple[Environment, Listing]]:
+        """The environments that can list their receipts. Raises DefinitionError where a sync engine meets an `async def`."""
+        found = [(environment, environment.listing) for environment in self.environments if environment.listing is not None]
+        for environment, listing in found:
+            refuse_async(inspect.iscoroutinefunction(listing) and not self.is_async, "environment", environment.name)
+        return found
 
     @property
     def clock(self) -> Clock:

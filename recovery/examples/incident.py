@@ -31,6 +31,7 @@ from recovery import (
     InFlight,
     Mismatch,
     NotSent,
+    ReceiptRow,
     Refused,
     Rejection,
     ReplyWas,
@@ -127,6 +128,21 @@ def found(known: client.Known) -> Answer[Reservation]:
             return Absent(datetime.fromtimestamp(as_of_us / 1_000_000, UTC))
 
 
+@inventory_service.receipts
+def applied(since: datetime | None) -> list[ReceiptRow]:
+    """What the service has done for anybody: where `recover orphans` looks for effects that the journal does not know."""
+    since_us = 0 if since is None else round(since.timestamp() * 1_000_000)
+    with InventoryClient(INVENTORY_URL) as inventory:
+        listed = inventory.receipts(since_us=since_us)
+    return [
+        ReceiptRow(
+            key=one.key, fingerprint=one.fingerprint, outcome=one.outcome, at=datetime.fromtimestamp(one.at_us / 1_000_000, UTC)
+        )
+        for one in listed
+        if one.kind == "applied"
+    ]
+
+
 def within(call: Call) -> dict[str, Any]:
     """The key, and the time that this attempt has left."""
     return {"idempotency_key": call.key, "timeout": timedelta(seconds=call.remaining_seconds())}
@@ -162,7 +178,7 @@ def resolve(run: Run, incident: Incident) -> Resolution:
     return Resolution(approved_by, booking)
 
 
-engine = Engine(DATABASE, workflows=[resolve])
+engine = Engine(DATABASE, workflows=[resolve], environments=[inventory_service])
 
 
 # -- async def ---------------------------------------------------------------------------------------------------------
@@ -198,7 +214,7 @@ async def resolve_async(run: AsyncRun, incident: Incident) -> Resolution:
     return Resolution(approved_by, booking)
 
 
-async_engine = AsyncEngine(DATABASE, workflows=[resolve_async])
+async_engine = AsyncEngine(DATABASE, workflows=[resolve_async], environments=[inventory_service])
 
 
 if __name__ == "__main__":

@@ -73,13 +73,14 @@ async def _taken(world: World, run_id: str) -> RunRow:
 
 
 async def _taken_by_force(world: World, run_id: str) -> RunRow:
+    seen = await existing(run_id)
     for _ in range(TRIES_MAX):
-        seen = await existing(run_id)
         if seen.status.settled:
             raise _settled(seen)
         row = await claim(world, seen)
         if row is not None:
             return row
+        seen = await existing(run_id)
     raise LeaseUnavailable(run_id=run_id, owner="somebody who claims it again and again", epoch=str(seen.epoch))
 
 

@@ -174,6 +174,17 @@ class Receipts:
         )
         return len(pruned.all())
 
+    def listed(
+        self, connection: sa.Connection, *, scope: str = "", since_us: int = 0, after: str = "", limit: int = 1000
+    ) -> list[Receipt]:
+        """At most ``limit`` decided keys of a scope behind the key ``after``, by key: those decided at ``since_us`` or later, on the
+        environment's clock. What is being decided at this moment is not shown. For finding effects that a client has forgotten."""
+        t = self.table
+        decided = sa.select(t).where(
+            t.c.scope == scope, t.c.key > after, t.c.at_us >= since_us, t.c.kind.not_in([str(Kind.OPEN), str(Kind.FENCED)])
+        )
+        return [self._receipt(row, "") for row in connection.execute(decided.order_by(t.c.key).limit(limit))]
+
     # -- one key -------------------------------------------------------------------------------------------------------
 
     @contextmanager

@@ -16,7 +16,7 @@ from recovery.core.chain import Row
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
 from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Hold, KeyClaim, NewRun, Owner, RunRow, Stub
-from recovery.storage.rules import check_rows, first_taken
+from recovery.storage.rules import check_rises, check_rows, first_taken
 
 
 @dataclass(slots=True)
@@ -46,6 +46,13 @@ class MemoryJournal:
 
     def incarnation(self) -> int:
         return self._incarnation
+
+    def raise_incarnation(self, seen: int, to: int) -> int:
+        check_rises(seen, to)
+        with self._lock:
+            if self._incarnation == seen:
+                self._incarnation = to
+            return self._incarnation
 
     def open_run(self, new: NewRun) -> RunRow | None:
         check_rows(new.run_id, 0, new.rows)

@@ -24,6 +24,12 @@ def check_rows(run_id: str, head: int, rows: Sequence[Row]) -> None:
         raise InvariantViolated(f"Run {run_id!r}: the rows of one append must carry one token. Nothing was written.")
 
 
+def check_rises(seen: int, to: int) -> None:
+    """An incarnation that fell would hand out epochs of a lost timeline again."""
+    if to <= seen:
+        raise ValueError(f"an incarnation rises: {to} is not above {seen}")
+
+
 def first_taken(member: Append, owner_of: Callable[[KeyClaim], KeyOwner | None]) -> KeyTaken | None:
     """The first key of the member that belongs to another step or request, one of the same member included."""
     wanted: dict[tuple[str, str, str], KeyOwner] = {}

@@ -17,7 +17,7 @@ from recovery.ports import Append, AppendResult, Evidence, Hold, NewRun, Owner, 
 from recovery.storage import statements as say
 from recovery.storage.database import Database
 from recovery.storage.retry import persistently
-from recovery.storage.rules import check_rows
+from recovery.storage.rules import check_rises, check_rows
 
 T = TypeVar("T")
 
@@ -37,6 +37,16 @@ class SqlJournal:
 
     def incarnation(self) -> int:
         return self._meta()[1]
+
+    def raise_incarnation(self, seen: int, to: int) -> int:
+        check_rises(seen, to)
+
+        def raised() -> int:
+            with self._database.writing() as connection:
+                connection.execute(say.RAISE_INCARNATION, {"seen": seen, "to": to})
+            return self._meta()[1]
+
+        return self._write(raised)
 
     def open_run(self, new: NewRun) -> RunRow | None:
         check_rows(new.run_id, 0, new.rows)

@@ -22,6 +22,7 @@ from recovery.storage.rules import first_taken
 from recovery.storage.schema import OPEN_PREDICATE, SETTLED, contract, evidence, hold, journal, key, meta, run, run_contract, stub
 
 META: Final = sa.select(meta.c.namespace, meta.c.incarnation)
+RAISE_INCARNATION: Final = sa.update(meta).where(meta.c.incarnation == bindparam("seen")).values(incarnation=bindparam("to"))
 _INCARNATION: Final = sa.select(meta.c.incarnation).scalar_subquery()
 
 FIND: Final = sa.select(run).where(run.c.run_id == bindparam("run_id"))

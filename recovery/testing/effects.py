@@ -10,14 +10,24 @@ from datetime import timedelta
 from functools import wraps
 from typing import Any, Final
 
-from recovery.core.contracts import Contract, Kind
+from recovery.core.contracts import Batch, Contract, Kind
 from recovery.definitions.answer import Answer
+from recovery.definitions.batched import Batched
 from recovery.definitions.call import Call
 from recovery.definitions.effect import Effect, Environment, effect
 from recovery.testing.environment import connection
-from recovery.testing.warehouse import Marking, OutOfStock
+from recovery.testing.knobs import Marking, OutOfStock
 
-_MARKINGS: Final = {Kind.KEYED: Marking.KEY, Kind.PROBEABLE: Marking.MARKER}
+_MARKINGS: Final = {
+    Kind.KEYED: Marking.KEY,
+    Kind.COTRANSACTIONAL: Marking.KEY,
+    Kind.SWALLOW: Marking.SWALLOW,
+    Kind.FIRST_SENT: Marking.FIRST_SENT,
+    Kind.NAMED: Marking.NAME,
+    Kind.PREPARED: Marking.HOLD,
+    Kind.PROBEABLE: Marking.MARKER,
+    Kind.OPAQUE: Marking.NONE,
+}
 
 
 def reserving(
@@ -27,30 +37,62 @@ def reserving(
     is_async: bool = False,
     environment: Environment | None = None,
     timeout: timedelta = timedelta(seconds=30),
-) -> Effect[..., dict[str, Any]]:
-    """An effect that takes `qty` of `sku` out of the simulated stock, under `contract`.
+) -> Effect[..., Any]:
+    """An effect that takes `qty` of `sku` out of the simulated stock, under `contract`; a batch takes `items`, each with those two.
 
     It has a probe where the contract promises a look-up, and a close where it promises one. The value is
-    `{"receipt": ..., "sku": ..., "qty": ...}`; too little stock is the rejection `OutOfStock`.
+    `{"receipt": ..., "sku": ..., "qty": ...}`; of an atomic batch `{"receipt": ..., "items": ...}`, of one whose items have results of their own `Batched`; a
+    store that swallows duplicates gives none; a pure read gives `{"sku": ..., "available": ...}`. Too little stock is the rejection
+    `OutOfStock`.
     """
     marking = _MARKINGS.get(contract.kind, Marking.NONE)
+    body, items = _body(contract, marking)
+
+    def look_up(call: Call, **arguments: Any) -> Answer[Any]:
+        return connection().look_up(call, len(arguments["items"]) if items else 0, marking)
+
+    def close(call: Call, **arguments: Any) -> Answer[Any]:  # noqa: ARG001  # a close has its effect's parameters
+        return connection().close(call)
+
+    define = effect(contract, environment=environment, rejects=(OutOfStock,), timeout=timeout, name=name)
+    made: Effect[..., Any] = define(_coloured(body, is_async))
+    if contract.lookup is not None:
+        made.probe(_coloured(_as(body, look_up), is_async))
+    if contract.close:
+        made.close(_coloured(_as(body, close), is_async))
+    return made
+
+
+def _body(contract: Contract, marking: Marking) -> tuple[Callable[..., Any], bool]:
+    """What the effect does, and whether a look-up of it is item by item."""
+
+    def read(call: Call, *, sku: str, qty: int) -> dict[str, Any]:  # noqa: ARG001  # a read takes what its siblings take
+        return {"sku": sku, "available": connection().available(sku)}
+
+    def submit(call: Call, *, sku: str, qty: int) -> None:
+        connection().reserve(call, {"sku": sku, "qty": qty}, marking)
 
     def reserve(call: Call, *, sku: str, qty: int) -> dict[str, Any]:
         return connection().reserve(call, {"sku": sku, "qty": qty}, marking)
 
-    def look_up(call: Call, *, sku: str, qty: int) -> Answer[dict[str, Any]]:  # noqa: ARG001  # a probe has its effect's parameters
-        return connection().look_up(call)
+    def reserve_all(call: Call, *, items: list[dict[str, Any]]) -> dict[str, Any]:
+        return connection().reserve(call, {"items": items}, marking)
 
-    def close(call: Call, *, sku: str, qty: int) -> Answer[dict[str, Any]]:  # noqa: ARG001
-        return connection().close(call)
+    def reserve_each(call: Call, *, items: list[dict[str, Any]]) -> Batched[dict[str, Any]]:
+        return connection().reserve_each(call, items, marking)
 
-    define = effect(contract, environment=environment, rejects=(OutOfStock,), timeout=timeout, name=name)
-    made: Effect[..., dict[str, Any]] = define(_coloured(reserve, is_async))
-    if contract.lookup is not None:
-        made.probe(_coloured(look_up, is_async))
-    if contract.close:
-        made.close(_coloured(close, is_async))
-    return made
+    if contract.batch is Batch.PER_ITEM_RESULT:
+        return reserve_each, True
+    if contract.batch is Batch.ATOMIC:
+        return reserve_all, False
+    return {Kind.READ: read, Kind.SWALLOW: submit}.get(contract.kind, reserve), False
+
+
+def _as(body: Callable[..., Any], fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` with the parameters of `body`."""
+    answering = wraps(body)(fn)
+    answering.__annotations__ = {**body.__annotations__, "return": "Answer[Any]"}
+    return answering
 
 
 def _coloured(fn: Callable[..., Any], is_async: bool) -> Callable[..., Any]:

@@ -24,7 +24,7 @@ from recovery.engine import AsyncEngine, Engine
 from recovery.engine.wiring import Wiring
 from recovery.ports import Journal, Owner
 from recovery.testing.clock import ManualClock
-from recovery.testing.journals import ProcessClock, ProcessJournal
+from recovery.testing.journals import Host, ProcessClock, ProcessJournal
 from recovery.testing.ledger import Ended
 from recovery.testing.moves import EXITS
 from recovery.testing.process import Killed, Process
@@ -130,15 +130,16 @@ def program(
     budget: Budget,
     lease: Lease,
     is_dead: Callable[[Owner], bool],
+    host: Host,
 ) -> Program:
     """The engine of a process, of its workflow's colour."""
     cls = PlacedAsyncEngine if workflow.is_async else PlacedEngine
     engine = cls(
-        ProcessJournal(journal, process),
+        ProcessJournal(journal, process, host),
         workflows=[workflow],
         budget=budget,
         lease=lease,
-        clock=ProcessClock(clock, process),
+        clock=ProcessClock(clock, process, host),
     )
     engine.process, engine.is_dead, engine.numbers = process, is_dead, count(1)
     return Program(engine, workflow, process)

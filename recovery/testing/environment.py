@@ -13,11 +13,14 @@ from datetime import timedelta
 from typing import Any, Final
 
 from recovery.definitions.answer import Answer, Found, NotSent, Refused, ReplyWas, Unreachable
+from recovery.definitions.batched import Batched
 from recovery.definitions.call import Call
 from recovery.definitions.rejection import Rejection
 from recovery.testing.clock import ManualClock
+from recovery.testing.knobs import NAMING, Knobs, Marking, Outcome, Request, Value
 from recovery.testing.ledger import Asked, Executed, Ledger, Left
-from recovery.testing.warehouse import Knobs, Marking, Outcome, Request, Value, Warehouse
+from recovery.testing.stockroom import Stockroom
+from recovery.testing.warehouse import Saved, Warehouse
 
 Gate = Callable[[str], None]
 """Called at the named places inside the environment, in the sender's thread; it may block, or raise and never return."""
@@ -25,6 +28,8 @@ Gate = Callable[[str], None]
 PLACES: Final = {
     "environment.held": "the request is on its way and has not arrived yet",
     "environment.received": "the request has arrived; nothing is done yet",
+    "environment.prepared": "stock is held under the request's name, and not taken yet (prepared effects only)",
+    "environment.working": "a request that takes time is being worked on",
     "environment.committed": "it is done and recorded; the reply has not left",
 }
 """Where a sender can be stopped while its request is outside; beside the crash points, in scenarios only."""
@@ -35,7 +40,9 @@ class _Copy:
     """A request on its way, and what came of it."""
 
     request: Request
+    takes_us: int = 0
     arrived: bool = False
+    abandoned: bool = False
     outcome: Outcome | None = None
 
 
@@ -46,6 +53,7 @@ class Faults:
     hold: list[int | None] = field(
         default_factory=list
     )  # for how many microseconds the next requests are held; None: until delivered
+    takes_us: list[int] = field(default_factory=list)  # how long the next requests are worked on
     drop_replies: int = 0
     down: bool = False
     refuses: bool = False  # while down, a connection is refused: proof that a request never left
@@ -60,13 +68,15 @@ class SimulatedEnvironment:
         self.faults = Faults()
         self._clock = clock
         self._ledger = ledger or Ledger(clock.wall_us())
-        self.warehouse = Warehouse(clock, self._ledger, knobs or Knobs(), dict(stock))
+        self.warehouse = Warehouse(clock, self._ledger, knobs or Knobs(), Stockroom(self._ledger, dict(stock)))
+        self._knobs = self.warehouse.knobs
         self._waiting: list[_Copy] = []
+        self._backup: Saved | None = None
 
     @property
     def stock(self) -> dict[str, int]:
         """What is left of everything."""
-        return dict(self.warehouse.stock)
+        return dict(self.warehouse.stockroom.stock)
 
     def executions(self) -> dict[str, int]:
         """How often each key's effect was carried out. The judge: a `Connection` does not lead here."""
@@ -87,28 +97,48 @@ class SimulatedEnvironment:
             self._arrive(copy)
         return len(waiting)
 
-    def submit(self, request: Request, process: str, gate: Gate) -> Value:
+    def back_up(self) -> None:
+        """Keep the present state, to be restored later."""
+        self._backup = self.warehouse.saved()
+
+    def restore(self) -> None:
+        """Go back to the state that was backed up last. Raises ValueError if there is none."""
+        if self._backup is None:
+            raise ValueError("the environment has not been backed up")
+        self.warehouse.put_back(self._backup)
+
+    def submit(self, request: Request, process: str, gate: Gate) -> Value | Batched[Value]:
         """What a sender gets: the value, a raised rejection, a raised answer, or a lost connection."""
         call = request.call
         self._left(call, process, dict(request.arguments), "send", f"sends {call.key} {dict(request.arguments)}")
         if self.faults.down:
             raise ReplyWas(NotSent()) if self.faults.refuses else ConnectionError("the environment is down")
-        copy = _Copy(request)
-        if self.faults.hold:
-            self._hold(copy, self.faults.hold.pop(0), gate)
-        else:
-            gate("environment.received")
-            self._arrive(copy)
-        gate("environment.committed")
+        copy = _Copy(request, self.faults.takes_us.pop(0) if self.faults.takes_us else 0)
+        try:
+            if self.faults.hold:
+                self._hold(copy, self.faults.hold.pop(0), gate)
+            else:
+                gate("environment.received")
+                if request.marking is Marking.HOLD:
+                    self.warehouse.hold(request)
+                    gate("environment.prepared")
+                self._arrive(copy)
+            self._await(copy, gate)
+            gate("environment.committed")
+        except BaseException:
+            copy.abandoned = True  # whatever ended the sender: nobody listens any more
+            raise
         if self.faults.drop_replies:
             self.faults.drop_replies -= 1
             self._tell(f"the reply to {call.key} is lost")
             raise ConnectionError("the connection was lost")
         return _reply(copy.outcome)
 
-    def look_up(self, call: Call, process: str) -> Answer[Value]:
-        """What a look-up by key or marker shows."""
-        answer = Unreachable(detail="down") if self.faults.down else self.warehouse.look_up(call)
+    def look_up(self, call: Call, process: str, items: int = 0, marking: Marking = Marking.KEY) -> Answer[Value]:
+        """What a look-up by key, name or marker shows."""
+        answer: Answer[Value] = Unreachable(detail="down")
+        if not self.faults.down:
+            answer = self.warehouse.look_up(call, items, by_name=marking in NAMING)
         asked = Asked(at_us=self._clock.wall_us(), process=process, run_id=call.run_id, key=call.key)
         self._ledger.add(asked, process, f"asks for {call.key}: {_in_words(answer)}")
         return answer
@@ -117,6 +147,13 @@ class SimulatedEnvironment:
         """The outcome of a key, or its refusal for ever from now on."""
         self._left(call, process, {}, "close", f"closes {call.key}")
         return Unreachable(detail="down") if self.faults.down else self.warehouse.close(call)
+
+    def cancel(self, call: Call, process: str) -> bool:
+        """Undo what is found under a key; whether anything was. Raises ConnectionError."""
+        self._left(call, process, {}, "cancel", f"cancels {call.key}")
+        if self.faults.down:
+            raise ConnectionError("the environment is down")
+        return self.warehouse.cancel(call)
 
     def _left(self, call: Call, process: str, arguments: dict[str, Any], purpose: str, text: str) -> None:
         event = Left(
@@ -147,9 +184,33 @@ class SimulatedEnvironment:
             raise TimeoutError("no reply in time")
 
     def _arrive(self, copy: _Copy) -> None:
-        if not copy.arrived:
-            copy.arrived = True
+        if copy.arrived:
+            return
+        copy.arrived = True
+        if copy.abandoned and self._knobs.disconnect_cancels:
+            self._tell(f"{copy.request.call.key} arrives, and nobody waits for it")
+        elif not copy.takes_us:
             copy.outcome = self.warehouse.carry_out(copy.request)
+        else:
+            copy.outcome = self.warehouse.begin(copy.request)
+            if copy.outcome is None:
+                self._clock.at(self._clock.wall_us() + copy.takes_us, lambda: self._finish(copy))
+
+    def _finish(self, copy: _Copy) -> None:
+        if copy.abandoned and self._knobs.disconnect_cancels:
+            self.warehouse.given_up(copy.request)
+        else:
+            copy.outcome = self.warehouse.executed(copy.request)
+
+    def _await(self, copy: _Copy, gate: Gate) -> None:
+        """The sender waits for work that takes time, until it gives up."""
+        if not copy.takes_us or copy.outcome is not None:
+            return
+        gate("environment.working")
+        now_us = self._clock.wall_us()
+        self._clock.advance_to(now_us + min(copy.takes_us, round(copy.request.call.remaining_seconds() * 1_000_000)))
+        if copy.outcome is None:
+            raise TimeoutError("no reply in time")
 
     def _tell(self, text: str) -> None:
         self._ledger.tell(self._clock.wall_us(), "environment", text)
@@ -157,26 +218,44 @@ class SimulatedEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One process's way to the environment: three verbs and nothing else."""
+    """One process's way to the environment: what one can ask of it and nothing else."""
 
     _environment: SimulatedEnvironment = field(repr=False)
     _process: str
     _gate: Gate = field(repr=False)
 
     def reserve(self, call: Call, arguments: Mapping[str, Any], marking: Marking = Marking.KEY) -> Value:
-        """Send one request for `sku` and `qty`. Raises OutOfStock, ReplyWas, or an OSError where no reply came."""
+        """Send one request for `sku` and `qty`, or for all or none of `items`. Raises OutOfStock, ReplyWas, or an OSError where no reply came."""
         self._gate("")
-        return self._environment.submit(Request(call=call, arguments=arguments, marking=marking), self._process, self._gate)
+        came: Any = self._environment.submit(Request(call=call, arguments=arguments, marking=marking), self._process, self._gate)
+        return dict(came)
 
-    def look_up(self, call: Call) -> Answer[Value]:
-        """Ask, read-only."""
+    def reserve_each(self, call: Call, items: list[dict[str, Any]], marking: Marking = Marking.KEY) -> Batched[Value]:
+        """Send one request for several items, each with a result of its own. Raises as `reserve`."""
         self._gate("")
-        return self._environment.look_up(call, self._process)
+        request = Request(call=call, arguments={"items": items}, marking=marking)
+        came: Any = self._environment.submit(request, self._process, self._gate)
+        return came if isinstance(came, Batched) else Batched(())
+
+    def look_up(self, call: Call, items: int = 0, marking: Marking = Marking.KEY) -> Answer[Value]:
+        """Ask, read-only. items: how many a batch has whose items have results of their own."""
+        self._gate("")
+        return self._environment.look_up(call, self._process, items, marking)
 
     def close(self, call: Call) -> Answer[Value]:
         """Close the key of `call`."""
         self._gate("")
         return self._environment.close(call, self._process)
+
+    def cancel(self, call: Call) -> bool:
+        """Undo what is found under the key of `call`, leaving no tombstone; whether anything was. Raises ConnectionError."""
+        self._gate("")
+        return self._environment.cancel(call, self._process)
+
+    def available(self, sku: str) -> int:
+        """A pure read: how much there is."""
+        self._gate("")
+        return self._environment.stock.get(sku, 0)
 
 
 _connection: ContextVar[Connection] = ContextVar("recovery_testing_connection")
@@ -192,9 +271,9 @@ def connected(made: Connection) -> None:
     _connection.set(made)
 
 
-def _reply(outcome: Outcome | None) -> Value:
+def _reply(outcome: Outcome | None) -> Value | Batched[Value]:
     match outcome:
-        case dict():
+        case dict() | Batched():
             return outcome
         case Rejection():
             raise outcome
@@ -206,7 +285,7 @@ def _reply(outcome: Outcome | None) -> Value:
 
 def _in_words(answer: Answer[Value]) -> str:
     match answer:
-        case Found(outcome):
+        case Found(outcome) if isinstance(outcome, dict):
             return f"found {outcome['receipt']}"
         case Refused(error):
             return f"refused: {error}"

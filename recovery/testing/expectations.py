@@ -31,6 +31,9 @@ def unmet(wanted: Wanted, world: World) -> Iterator[str]:
         yield from _differs("executions", by_key, world.executions())
     if wanted.asked is not None:
         yield from _differs("asked", wanted.asked, {name: world.asked.get(name, 0) for name in wanted.asked})
+    for run_id in wanted.unreadable:
+        if run_id not in world.unreadable:
+            yield f"run {run_id} is not refused as corrupt"
     for run_id in wanted.absent:
         if run_id in world.runs:
             yield f"run {run_id} exists"

@@ -7,11 +7,14 @@ and only if the store acknowledged it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from recovery import codec
+from recovery.clocks import Mark
 from recovery.core.chain import Row
 from recovery.core.entries import Attempt, Decision, Entry, Intent, Observation, Opened, Override, Settled, Verdict, decode
+from recovery.core.errors import StoreUnavailable
 from recovery.core.ids import Epoch
 from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Hold, Journal, NewRun, Owner, RunRow, Stub
 from recovery.testing.clock import ManualClock
@@ -19,16 +22,26 @@ from recovery.testing.ledger import Claimed, Durable, RefusedAppend
 from recovery.testing.process import Process
 
 
+@dataclass(slots=True)
+class Host:
+    """What goes wrong on the host of all workers. skew_us: its wall clock against the true time. full: its disk."""
+
+    skew_us: int = 0
+    full: bool = False
+
+
 class ProcessClock:
     """`ports.Clock` of one process."""
 
-    def __init__(self, clock: ManualClock, process: Process) -> None:
+    def __init__(self, clock: ManualClock, process: Process, host: Host) -> None:
         self._clock = clock
         self._process = process
+        self._host = host
+        self._mark = Mark()
 
     def wall_us(self) -> int:
         self._process.check()
-        return self._clock.wall_us()
+        return self._mark.lift(self._clock.wall_us() + self._host.skew_us, self._clock.boot_us())
 
     def boot_us(self) -> int:
         self._process.check()
@@ -43,15 +56,16 @@ class ProcessClock:
 
     def raise_mark(self, at_us: int) -> None:
         self._process.check()
-        self._clock.raise_mark(at_us)
+        self._mark.lift(at_us, self._clock.boot_us())
 
 
 class ProcessJournal:
     """`ports.Journal` of one process."""
 
-    def __init__(self, journal: Journal, process: Process) -> None:
+    def __init__(self, journal: Journal, process: Process, host: Host) -> None:
         self._inner = journal
         self._process = process
+        self._host = host
         self.url = journal.url
 
     def namespace(self) -> str:
@@ -59,6 +73,9 @@ class ProcessJournal:
 
     def incarnation(self) -> int:
         return self._live().incarnation()
+
+    def raise_incarnation(self, seen: int, to: int) -> int:
+        return self._live().raise_incarnation(seen, to)
 
     def open_run(self, new: NewRun) -> RunRow | None:
         row = self._live().open_run(new)
@@ -91,7 +108,11 @@ class ProcessJournal:
         return self._live().load(run_id)
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
-        results = self._live().append(batch)
+        journal = self._live()
+        if self._host.full:
+            self._process.tell("append refused: the disk is full")
+            raise StoreUnavailable(url=self.url, problem="the disk is full")
+        results = journal.append(batch)
         for member, result in zip(batch, results, strict=True):
             if isinstance(result, Appended):
                 self._durable(member.run_id, member.rows)

@@ -54,5 +54,6 @@ def _row(world: World, loaded: Loaded, entry: Verdict | Settled, seq: int, late:
         budget=world.budget,
         can_probe=askable.can_probe,
         can_close=askable.can_close,
+        scope_changed=entry.row == "scope-changed" and bool(world.scopes - {step.intent.scope}),
     )
     return conclude(step, situation, entry.observation if isinstance(entry, Settled) else None).row.name

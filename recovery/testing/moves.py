@@ -15,7 +15,7 @@ from recovery.core.errors import ExitCode
 from recovery.core.verdicts import ROW_BY_NAME
 from recovery.crashpoints import POINTS
 from recovery.testing.environment import PLACES
-from recovery.testing.forms import Duration, Name, RunId, Strict, by_verb
+from recovery.testing.forms import Duration, Name, RunId, Strict, by_verb, duration
 from recovery.testing.steps import Code
 
 Exit: TypeAlias = Literal["settled", "failed", "usage", "in_doubt", "unresolved", "diverged", "corrupt", "owned", "waiting", "bug"]
@@ -116,13 +116,61 @@ class Happens(Strict):
         None, description="nothing arrives until this is false again; refused: the sender can prove that nothing left"
     )
     restock: dict[str, int] | None = Field(None, description="more of these")
-    prune: Literal[True] | None = Field(None, description="every key and every receipt is forgotten")
+    prune: Literal[True, "keys", "receipts"] | None = Field(None, description="keys, receipts or (true) both are forgotten")
+    takes: Duration | None = Field(None, description="the next request is worked on for that long")
+    turn_away: int | None = Field(None, ge=1, description="the next requests are turned away, as by a 429")
+    break_after: int | None = Field(None, ge=0, description="the next batch breaks off after so many items")
+    key_store_down: bool | None = Field(None, description="the key store does not answer until this is false again")
+    scope: str | None = Field(None, description="the credential now leads to this account or region, and the program says so")
+    hidden: bool | None = Field(None, description="the credential sees nothing: forbidden looks like not found")
+    remove: str | None = Field(None, description="a user removes the object that was made under this key or step")
+    alter: dict[str, dict[str, Any]] | None = Field(None, description="fields of the object under a key or step change")
+    occupy: str | None = Field(None, description="somebody else uses this key, as a key and as a name")
+    back_up: Literal[True] | None = Field(None, description="its state is kept")
+    restore: Literal[True] | None = Field(None, description="it goes back to the state that was kept last")
 
 
 class Environment(Strict):
     """Something happens in the environment."""
 
     environment: Happens = Field(description="what")
+
+
+class Strikes(Strict):
+    """What happens to the journal's database."""
+
+    full: bool | None = Field(None, description="the disk takes no more appends until this is false again")
+    back_up: Literal[True] | None = Field(None, description="a backup is made")
+    restore: Literal[True] | None = Field(None, description="the last backup is put back")
+    corrupt: int | None = Field(None, ge=1, description="the body of this entry of `run-1` changes on the disk")
+
+
+class Journal(Strict):
+    """Something happens to the journal's database."""
+
+    journal: Strikes = Field(description="what")
+
+
+class Jump(Strict):
+    """A step of a wall clock."""
+
+    step: str = Field(pattern=r"^[+-]\d", description="by how much, such as -2h or +48h")
+
+    @property
+    def by(self) -> timedelta:
+        total: timedelta = duration(self.step[1:])
+        return -total if self.step.startswith("-") else total
+
+    @model_validator(mode="after")
+    def _readable(self) -> Jump:
+        duration(self.step[1:])
+        return self
+
+
+class Clock(Strict):
+    """The wall clock of the workers' host jumps. Boot clocks, and the environment's own clock, go on as before."""
+
+    clock: Jump = Field(description="how")
 
 
 class NewCode(Strict):
@@ -144,6 +192,7 @@ class Settlement(Strict):
     row: str | None = Field(None, description="the verdict row that settled it")
     error: str | None = Field(None, description="the stable name of the rejection")
     reconstructed: bool | None = Field(None, description="whether the value is the stable fields only")
+    value: Any = Field(None, description="the value as it is stored")
 
     @field_validator("row")
     @classmethod
@@ -181,6 +230,7 @@ class World(Standing):
     executions: dict[str, int] | None = Field(None, description="all of them, by key or by step; what is not named did not happen")
     asked: dict[str, int] | None = Field(None, description="how often a decision's function was called, by name")
     absent: list[RunId] = Field(default_factory=list, description="runs that must not exist")
+    unreadable: list[RunId] = Field(default_factory=list, description="runs that are refused as corrupt")
     runs: dict[RunId, Standing] = Field(default_factory=dict, description="how other runs stand")
 
 
@@ -197,9 +247,11 @@ Move: TypeAlias = Annotated[
     | Annotated[Kill, Tag("kill")]
     | Annotated[Advance, Tag("advance")]
     | Annotated[Environment, Tag("environment")]
+    | Annotated[Journal, Tag("journal")]
+    | Annotated[Clock, Tag("clock")]
     | Annotated[Change, Tag("change")]
     | Annotated[Expect, Tag("expect")],
-    by_verb("run", "recover", "resume", "advance", "environment", "change", "kill", "expect"),
+    by_verb("run", "recover", "resume", "advance", "environment", "journal", "clock", "change", "kill", "expect"),
 ]
 
-MOVES = (Run, Recover, Resume, Kill, Advance, Environment, Change, Expect)
+MOVES = (Run, Recover, Resume, Kill, Advance, Environment, Journal, Clock, Change, Expect)

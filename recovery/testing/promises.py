@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from recovery import codec
-from recovery.core.contracts import Kind
-from recovery.core.entries import AnswerKind, Decision, Entry, Intent, OutcomeKind, Settled, Verdict
+from recovery.core.contracts import Enforced, Kind
+from recovery.core.entries import AnswerKind, Decision, Intent, OutcomeKind, Settled, Verdict
 from recovery.core.history import EffectStep
 from recovery.core.ids import ROOT
+from recovery.core.judgement import NAME_TAKEN
 from recovery.core.rows import Action
 from recovery.storage.reading import Loaded
 from recovery.testing.judging import judged_again
@@ -24,7 +25,7 @@ from recovery.testing.worlds import World, attempts_in, observation_in
 Problems = Iterator[str]
 
 _NOTHING_DONE: Final = {AnswerKind.NOT_SENT, AnswerKind.TURNED_AWAY, AnswerKind.REFUSED}
-_KEYLESS: Final = {Kind.PROBEABLE, Kind.OPAQUE}
+_KEYLESS: Final = {Kind.NAMED, Kind.PREPARED, Kind.PROBEABLE, Kind.OPAQUE}
 
 
 def i1_once(world: World) -> Problems:
@@ -35,26 +36,32 @@ def i1_once(world: World) -> Problems:
     for run_id, loaded in world.runs.items():
         for effect in loaded.history.effects:
             contract = loaded.contracts[effect.intent.contract]
-            if contract.kind in _KEYLESS and not contract.trust_settle:
-                yield from _unproven_attempts(run_id, effect, loaded.entries)
+            if contract.kind in _KEYLESS and not contract.keyed and not contract.trust_settle:
+                yield from _unproven_attempts(run_id, effect, loaded)
 
 
-def _unproven_attempts(run_id: str, effect: EffectStep, entries: list[Entry]) -> Problems:
+def _unproven_attempts(run_id: str, effect: EffectStep, loaded: Loaded) -> Problems:
     """Attempts that began while an earlier one might have acted, on the word of the journal and of late evidence alone."""
+    enforced = loaded.contracts[effect.intent.contract].enforced is Enforced.DEADLINE
     heard_late = [noted.observation for noted in effect.observations if noted.seq is None]
-    open_attempts: set[int] = set()
-    for entry in entries:
+    open_attempts: dict[int, int] = {}  # number -> its deadline
+    for entry in loaded.entries:
         for attempt in attempts_in(entry):
             if attempt.step != effect.step or attempt.purpose == "close":
                 continue
             known = [late for late in heard_late if late.observed_at_us <= attempt.sent_at_us]
-            still = open_attempts - {late.attempt for late in known if late.answer.kind in _NOTHING_DONE}
+            still = set(open_attempts) - {late.attempt for late in known if late.answer.kind in _NOTHING_DONE}
             if still:
                 yield f"{run_id}: attempt {attempt.number} of {effect.step} began while attempt {min(still)} might have acted"
-            open_attempts.add(attempt.number)
+            open_attempts[attempt.number] = attempt.send_until_us
         seen = observation_in(entry)
-        if seen is not None and seen.step == effect.step and seen.answer.kind in _NOTHING_DONE and seen.attempt is not None:
-            open_attempts.discard(seen.attempt)
+        if seen is None or seen.step != effect.step:
+            continue
+        if seen.answer.kind in _NOTHING_DONE and seen.attempt is not None:
+            open_attempts.pop(seen.attempt, None)
+        as_of = seen.answer.as_of_us if enforced and seen.answer.kind is AnswerKind.ABSENT else None
+        if as_of is not None:  # the environment's own clock has passed their deadlines, and nothing is there
+            open_attempts = {number: until for number, until in open_attempts.items() if until >= as_of}
 
 
 def i2_same_outcome(world: World) -> Problems:
@@ -69,7 +76,7 @@ def i2_same_outcome(world: World) -> Problems:
             elif codec.canonical(call.value) != codec.canonical(ended.value):
                 yield f"{run_id}: a caller got {call.value!r}, and the durable outcome is {ended.value!r}"
         for effect in loaded.history.effects:
-            if effect.settled is not None:
+            if effect.settled is not None and loaded.contracts[effect.intent.contract].kind is not Kind.READ:
                 yield from _untrue(world, run_id, effect, effect.settled)
 
 
@@ -88,12 +95,25 @@ def _untrue(world: World, run_id: str, effect: EffectStep, settled: Settled) -> 
         case OutcomeKind.APPLIED_WITHOUT_VALUE:
             if not done:
                 yield f"{about}; the environment did nothing under {key}"
+        case OutcomeKind.MIXED:
+            yield from _untrue_items(world, about, key, settled.value)
+        case OutcomeKind.REJECTED if settled.error == NAME_TAKEN:
+            if done:
+                yield f"{about}, its name taken; the environment did {done!r}"
         case OutcomeKind.REJECTED:
             if done or settled.value not in declined:
                 yield f"{about} with {settled.value!r}; the environment declined {declined!r} and did {done!r}"
         case _:
             if done:
                 yield f"{about}; the environment did {done!r}"
+
+
+def _untrue_items(world: World, about: str, key: str, items: list[dict[str, Any]]) -> Problems:
+    for number, item in enumerate(items):
+        done = [event.value for event in world.of(Executed) if event.key == f"{key}/{number}"]
+        declined = [event.value for event in world.of(Declined) if event.key == f"{key}/{number}"]
+        if item["value"] not in (done if item["kind"] == AnswerKind.FOUND else declined) or (done and declined):
+            yield f"{about}, item {number} {item['kind']} with {item['value']!r}; the environment did {done!r} and declined {declined!r}"
 
 
 def i3_proof(world: World) -> Problems:
@@ -205,7 +225,8 @@ def _left_hanging(run_id: str, loaded: Loaded) -> Problems:
 def _last_call_recovered(world: World, run_id: str) -> bool:
     """Whether the last that happened to the run is a recovery that came to its end."""
     about = [event for event in world.events if isinstance(event, Claimed | Ended) and event.run_id == run_id]
-    return bool(about) and isinstance(about[-1], Ended) and about[-1].exit in {"in_doubt", "unresolved"}
+    last = about[-1] if about else None
+    return isinstance(last, Ended) and last.exit in {"in_doubt", "unresolved"} and last.error != "StoreUnavailable"
 
 
 def i9_doubt_stops(world: World) -> Problems:

@@ -6,19 +6,32 @@ played; what it names exists in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import fields
 from datetime import timedelta
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from recovery.core.contracts import Contract, Deletion, Keyed, Lookup, Opaque, Probeable, microseconds
+from recovery.core.contracts import (
+    AfterWindow,
+    Batch,
+    Contract,
+    Deletion,
+    Enforced,
+    Kind,
+    Lookup,
+    Replay,
+    WindowStart,
+    microseconds,
+)
 from recovery.core.errors import DefinitionError
 from recovery.core.policy import Budget
+from recovery.core.truth import check
 from recovery.testing.forms import Duration, Name, Strict
+from recovery.testing.knobs import Anchor, Knobs, OnMismatch, Remembered
 from recovery.testing.moves import Change, Move, World
 from recovery.testing.steps import Attempt, Code, Module, Perform, Step, Try
-from recovery.testing.warehouse import Anchor, Knobs, OnMismatch, Remembered
 
 PROMISES = ("I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10")
 Promise = Literal["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10"]
@@ -31,6 +44,7 @@ class LookupSpec(Strict):
     retention: Duration | None = Field(None, description="how long one stays; for ever by default")
     authoritative: bool = Field(default=True, description="an effect implies a visible receipt")
     deletion: Deletion = Field(Deletion.IMPOSSIBLE, description="whether others can remove one")
+    marker_reliable: bool = Field(default=True, description="an object without our marker is not ours")
     original: bool = Field(default=True, description="a receipt holds the first reply")
 
     def lookup(self) -> Lookup:
@@ -39,25 +53,42 @@ class LookupSpec(Strict):
             retention_us=None if self.retention is None else microseconds(self.retention),
             authoritative=self.authoritative,
             deletion=self.deletion,
+            marker_reliable=self.marker_reliable,
             original=self.original,
         )
 
 
-class EffectSpec(Strict):
-    """An effect that takes `qty` of `sku`, and the contract that it is declared with. Unstated fields keep the contract's defaults."""
+KEYLESS = frozenset({Kind.READ, Kind.PROBEABLE, Kind.OPAQUE})
+ASKED = frozenset({Kind.NAMED, Kind.PREPARED, Kind.COTRANSACTIONAL, Kind.PROBEABLE})
+"""Classes that have a look-up even where none is stated."""
 
-    contract: Literal["keyed", "probeable", "opaque"] = Field(description="its class")
+
+class EffectSpec(Strict):
+    """An effect that takes `qty` of `sku`, or a batch that takes `items` of those two, and the contract that it is declared with.
+
+    Unstated fields keep the contract's defaults."""
+
+    contract: Kind = Field(description="its class")
     timeout: Duration = Field(timedelta(seconds=30), description="how long one attempt may take")
-    window: Duration | None = Field(None, description="keyed: how long the key is promised to be remembered")
+    window: Duration | None = Field(None, description="how long the key is promised to be remembered")
+    window_starts: WindowStart | None = Field(None, description="what that counts from")
     settle_window: Duration | None = Field(None, description="how long a copy may act after its sender gave up")
     clock_error: Duration | None = Field(None, description="how far two clocks may differ")
-    lookup: LookupSpec | None = Field(None, description="keyed and probeable: what can be asked")
-    close: bool | None = Field(None, description="keyed: a key can be closed")
-    fail_open: bool | None = Field(None, description="keyed: without its key store it executes unprotected")
-    mismatch_checked: bool | None = Field(None, description="keyed: another request under a known key is refused")
-    remembers_rejections: bool | None = Field(None, description="keyed: a rejection is replayed")
-    trust_settle: bool | None = Field(None, description="probeable: an absence after the settle window is believed")
+    lookup: LookupSpec | None = Field(None, description="what can be asked")
+    close: bool | None = Field(None, description="a key can be closed")
+    fail_open: bool | None = Field(None, description="without its key store it executes unprotected")
+    mismatch_checked: bool | None = Field(None, description="another request under a known key is refused")
+    lock_outlives_execution: bool | None = Field(None, description="copies are serialised until the first has ended")
+    remembers_rejections: bool | None = Field(None, description="a rejection is replayed")
+    replay: Replay | None = Field(None, description="what a re-send returns after a success")
+    replay_failure: Replay | None = Field(None, description="what it returns after a failure of the environment")
+    failures_effect_free: bool | None = Field(None, description="a failure that is forgotten had no effect")
+    enforced: Enforced | None = Field(None, description="what in a request refuses its late copies")
+    trust_settle: bool | None = Field(None, description="an absence after the settle window is believed")
+    disconnect_cancels: bool | None = Field(None, description="work ends when its sender goes away")
+    batch: Batch | None = Field(None, description="how a request with several items is taken")
     stable_fields: list[str] | None = Field(None, description="fields of the value that never change")
+    shown_once: bool | None = Field(None, description="a look-up does not show the value again")
 
     @model_validator(mode="after")
     def _can_be_built(self) -> EffectSpec:
@@ -69,19 +100,37 @@ class EffectSpec(Strict):
 
     def built(self) -> Contract:
         """The contract. Raises DefinitionError, and TypeError for a field that its class does not have."""
-        if self.contract == "keyed" and self.window is None:
+        if self.contract is Kind.KEYED and self.window is None:
             raise TypeError("a keyed contract has a window")
-        builders: dict[str, Callable[..., Contract]] = {"keyed": Keyed, "probeable": Probeable, "opaque": Opaque}
+        if self.contract in KEYLESS and (self.window is not None or self.close):
+            raise TypeError(f"a contract of the class {self.contract} has no key, and so neither a window nor a close")
         given: dict[str, Any] = {
-            name: getattr(self, name)
+            _CONTRACT_FIELDS.get(name, name): microseconds(value) if isinstance(value, timedelta) else value
             for name in type(self).model_fields
-            if name not in {"contract", "timeout"} and getattr(self, name) is not None
+            if name not in {"contract", "timeout", "remembers_rejections"} and (value := getattr(self, name)) is not None
         }
-        if self.lookup is not None:
-            given["lookup"] = self.lookup.lookup()
+        if self.remembers_rejections is not None:
+            given["replay_rejection"] = Replay.ORIGINAL if self.remembers_rejections else Replay.REEXECUTES
         if self.stable_fields is not None:
             given["stable_fields"] = tuple(self.stable_fields)
-        return builders[self.contract](**given)
+        unstated = {item.name for item in fields(Contract)} - {"kind", "name", "version", "unstated", *given}
+        if self.lookup is not None:
+            given["lookup"] = self.lookup.lookup()
+        elif self.contract in ASKED:
+            given["lookup"] = Lookup()
+        if self.contract is Kind.COTRANSACTIONAL:
+            given.setdefault("window_us", microseconds(timedelta(days=36_525)))
+        if self.contract is Kind.FIRST_SENT:
+            given["after_window"] = AfterWindow.REJECTS
+        return check(Contract(kind=self.contract, unstated=tuple(sorted(unstated)), **given))
+
+
+_CONTRACT_FIELDS = {
+    "window": "window_us",
+    "settle_window": "settle_window_us",
+    "clock_error": "clock_error_us",
+    "replay": "replay_success",
+}
 
 
 class EnvironmentSpec(Strict):
@@ -96,15 +145,24 @@ class EnvironmentSpec(Strict):
     remembers: list[Remembered] = Field(default=[Remembered.SUCCESS, Remembered.REJECTION], description="what is kept under a key")
     mismatch: OnMismatch = Field(OnMismatch.REFUSES, description="what a known key answers to another request")
     lag: Duration = Field(timedelta(0), description="how late a receipt shows in look-ups")
+    retention: Duration | None = Field(None, description="how long it shows; for ever by default")
+    locks: bool = Field(default=True, description="a copy of what is being worked on is told so")
+    lock_for: Duration | None = Field(None, description="for how long; until the work has ended by default")
+    reads_open: bool = Field(default=True, description="look-ups see work under way, as a locking read does; a plain one does not")
+    fail_open: bool = Field(default=False, description="without its key store it executes unprotected")
+    tombstone: bool = Field(default=True, description="a close leaves a tombstone")
+    deletion: Deletion = Field(Deletion.VISIBLE, description="whether look-ups show that a user has removed an object")
+    replay: Replay = Field(
+        Replay.ORIGINAL, description="what is returned after a success: the first reply, or the object as it is now"
+    )
+    batch: Batch = Field(Batch.NONE, description="how a request with several items is taken")
+    enforces: Enforced = Field(Enforced.NOTHING, description="what in a request refuses its late copies")
+    asking_raises: bool = Field(default=False, description="a question raises the epoch, as a sending does")
+    disconnect_cancels: bool = Field(default=False, description="work ends when its sender goes away")
 
     def knobs(self) -> Knobs:
-        return Knobs(
-            window=self.window,
-            window_starts=self.window_starts,
-            remembers=frozenset(self.remembers),
-            mismatch=self.mismatch,
-            lag=self.lag,
-        )
+        names = {item.name for item in fields(Knobs)} - {"remembers"}
+        return Knobs(remembers=frozenset(self.remembers), **{name: getattr(self, name) for name in names})
 
 
 class LeaseSpec(Strict):

@@ -20,14 +20,32 @@ from recovery.definitions.effect import Environment as Declared
 from recovery.definitions.workflow import Workflow
 from recovery.ports import Journal, Owner
 from recovery.testing.clock import ManualClock
+from recovery.testing.disks import PutBack, backup, corrupt
 from recovery.testing.effects import reserving
 from recovery.testing.engines import Program, program
 from recovery.testing.environment import SimulatedEnvironment
-from recovery.testing.expectations import came_differently, unmet
+from recovery.testing.expectations import DEFAULT_RUN, came_differently, unmet
+from recovery.testing.happenings import happen
 from recovery.testing.inline import Program as Steps
 from recovery.testing.inline import inline_workflow
+from recovery.testing.journals import Host
 from recovery.testing.ledger import Ledger, Left
-from recovery.testing.moves import Advance, Change, Environment, Expect, Happens, Kill, Move, Recover, Resume, Run, Stop
+from recovery.testing.moves import (
+    Advance,
+    Change,
+    Clock,
+    Environment,
+    Expect,
+    Happens,
+    Kill,
+    Move,
+    Recover,
+    Resume,
+    Run,
+    Stop,
+)
+from recovery.testing.moves import Journal as Strikes
+from recovery.testing.moves import Strikes as Disk
 from recovery.testing.process import PASSAGES_MAX, Process, Report, StopAt
 from recovery.testing.promises import broken
 from recovery.testing.scenario import Scenario
@@ -55,16 +73,23 @@ class Stage:
     environment: SimulatedEnvironment = field(init=False)
     asked: Counter[str] = field(default_factory=Counter)
     again: list[Again] = field(default_factory=list)
+    host: Host = field(default_factory=Host)
     _code: list[Step] | Module = field(init=False)
     _made: dict[str, Effect[..., Any]] = field(init=False)
     _askable: dict[str, Askable] = field(init=False)
     _processes: list[Process] = field(default_factory=list)
     _programs: dict[str, Program] = field(default_factory=dict)
+    _scope: str = field(init=False)
+    _scopes: set[str] = field(init=False)
+    _backup: PutBack | None = None
+    _spoiled: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         outside = self.scenario.environment
         self.ledger = Ledger(self.clock.wall_us())
         self.environment = SimulatedEnvironment(self.clock, stock=outside.stock, knobs=outside.knobs(), ledger=self.ledger)
+        self._scope = self.environment.warehouse.scope = outside.scope
+        self._scopes = {outside.scope}
         self._code = self.scenario.workflow
         self._made = self._effects()
         self._askable = {name: _askable(made) for name, made in self._made.items()}
@@ -85,8 +110,11 @@ class Stage:
 
     def world(self) -> World:
         """Everything that is known now."""
+        runs, unreadable = loaded_runs(self.journal, self._spoiled)
         return World(
-            runs=loaded_runs(self.journal),
+            runs=runs,
+            unreadable=unreadable,
+            scopes=frozenset(self._scopes),
             events=tuple(self.ledger.events),
             effects=self._askable,
             budget=self.budget,
@@ -135,6 +163,11 @@ class Stage:
                 self.clock.advance(move.advance)
             case Environment():
                 self._happens(move.environment)
+            case Strikes():
+                self._strikes(move.journal)
+            case Clock():
+                self.host.skew_us += microseconds(abs(move.clock.by)) * (1 if move.clock.by > timedelta(0) else -1)
+                self.ledger.tell(self.clock.wall_us(), "", f"the host's clock steps by {move.clock.step}")
             case Change():
                 self._code = move.change.workflow
                 self.ledger.tell(self.clock.wall_us(), "", "the program changes")
@@ -156,23 +189,34 @@ class Stage:
             self._require(list(came_differently(move.expect, report.ended)))
 
     def _happens(self, what: Happens) -> None:
-        outside, now_us = self.environment, self.clock.wall_us()
         said = ", ".join(f"{name} {getattr(what, name)}" for name in sorted(what.model_fields_set))
-        self.ledger.tell(now_us, "environment", said)
-        if what.hold is not None:
-            outside.faults.hold.append(None if isinstance(what.hold, str) else microseconds(what.hold))
-        if what.deliver and not outside.deliver():
-            raise Failed(["no request is held"])
-        if what.drop_replies is not None:
-            outside.faults.drop_replies += what.drop_replies
-        if what.fail is not None:
-            outside.warehouse.failures.append(what.fail == "after")
-        if what.down is not None:
-            outside.faults.down, outside.faults.refuses = bool(what.down), what.down == "refused"
-        if what.restock is not None:
-            outside.warehouse.restock(what.restock)
-        if what.prune:
-            outside.warehouse.prune()
+        self.ledger.tell(self.clock.wall_us(), "environment", said)
+        try:
+            if what.scope is not None:
+                self._scope = what.scope
+                self._scopes.add(what.scope)
+            happen(what, self.environment, self._key_of)
+        except (LookupError, ValueError) as error:
+            raise Failed([str(error)]) from error
+
+    def _key_of(self, name: str) -> str:
+        """The key of a step, or the name itself if there is no such step."""
+        return {intent.step: intent.key for _, intent in self.world().intents()}.get(name, name)
+
+    def _strikes(self, what: Disk) -> None:
+        said = ", ".join(f"{name} {getattr(what, name)}" for name in sorted(what.model_fields_set))
+        self.ledger.tell(self.clock.wall_us(), "journal", said)
+        if what.full is not None:
+            self.host.full = what.full
+        if what.back_up:
+            self._backup = backup(self.journal)
+        if what.restore:
+            if self._backup is None:
+                raise Failed(["the journal has not been backed up"])
+            self._backup()
+        if what.corrupt is not None:
+            corrupt(self.journal, DEFAULT_RUN, what.corrupt)
+            self._spoiled.add(DEFAULT_RUN)
 
     # -- actors --------------------------------------------------------------------------------------------------------
 
@@ -187,7 +231,8 @@ class Stage:
         self._processes.append(process)
         lease = Lease(term=self.scenario.lease.term)
         made = program(
-            process, self._workflow(), self.journal, self.clock, budget=self.budget, lease=lease, is_dead=self._is_dead
+            process, self._workflow(), self.journal, self.clock,
+            budget=self.budget, lease=lease, is_dead=self._is_dead, host=self.host,
         )  # fmt: skip
         self._programs[actor] = made
         return made
@@ -204,7 +249,7 @@ class Stage:
 
     def _effects(self) -> dict[str, Effect[..., Any]]:
         outside = self.scenario.environment
-        declared = Declared(outside.name, outside.scope)
+        declared = Declared(outside.name, lambda: self._scope)
         return {
             name: reserving(name, stated.built(), is_async=self.is_async, environment=declared, timeout=stated.timeout)
             for name, stated in outside.effects.items()
@@ -227,7 +272,7 @@ class Stage:
     def _recover_again(self) -> None:
         """I7, on every run: once to take up what has fallen due, and once more without any news."""
         self._end()
-        for run_id in loaded_runs(self.journal):
+        for run_id in [row.run_id for row in self.journal.runs()]:
             self._recover_patiently(run_id)
             before = self._extent(run_id)
             self._recover_patiently(run_id)

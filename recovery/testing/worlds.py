@@ -6,11 +6,12 @@ nothing, and a doctored copy can be judged like a real one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from recovery.core.entries import Attempt, Entry, Intent, Observation, Settled
+from recovery.core.errors import JournalCorrupt
 from recovery.core.policy import Budget
 from recovery.ports import Journal
 from recovery.storage.reading import Loaded, read
@@ -39,7 +40,7 @@ class Again:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What stands in the journal, and what really happened."""
+    """What stands in the journal, and what really happened. scopes: those that the program has worked in."""
 
     runs: Mapping[str, Loaded]
     events: tuple[Event, ...]
@@ -48,6 +49,8 @@ class World:
     stock: Mapping[str, int]
     asked: Mapping[str, int]
     again: tuple[Again, ...] = ()
+    unreadable: frozenset[str] = frozenset()
+    scopes: frozenset[str] = frozenset()
 
     def of(self, kind: type[E]) -> list[E]:
         """The events of one kind, in order."""
@@ -69,9 +72,18 @@ class World:
                     yield run_id, entry
 
 
-def loaded_runs(journal: Journal) -> dict[str, Loaded]:
-    """Every run, verified. Raises what `read` raises."""
-    return {row.run_id: read(journal, row.run_id) for row in journal.runs()}
+def loaded_runs(journal: Journal, spoiled: Collection[str] = ()) -> tuple[dict[str, Loaded], frozenset[str]]:
+    """Every run, verified, and those of `spoiled` that are refused as corrupt. Raises what `read` raises for any other."""
+    runs: dict[str, Loaded] = {}
+    unreadable: set[str] = set()
+    for row in journal.runs():
+        try:
+            runs[row.run_id] = read(journal, row.run_id)
+        except JournalCorrupt:
+            if row.run_id not in spoiled:
+                raise
+            unreadable.add(row.run_id)
+    return runs, frozenset(unreadable)
 
 
 def attempts_in(entry: Entry) -> list[Attempt]:

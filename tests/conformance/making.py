@@ -12,7 +12,7 @@ from recovery.core.entries import Status
 from recovery.core.ids import Epoch
 from recovery.ports import Append, Appended, Journal, KeyClaim, NewRun, Owner, RunRow
 from recovery.storage.memory import MemoryJournal
-from recovery.storage.schema import meta, metadata
+from recovery.storage.schema import metadata
 from recovery.storage.sql import SqlJournal
 
 _tokens = count(1)
@@ -88,13 +88,8 @@ def appended(journal: Journal, append: Append) -> RunRow:
 
 def raise_incarnation(journal: Journal) -> None:
     """What declaring a database restored does to it."""
-    if isinstance(journal, MemoryJournal):
-        journal._incarnation += 1
-        return
-    assert isinstance(journal, SqlJournal)
-    journal.namespace()  # the database may not be there yet
-    with journal._database.writing() as connection:
-        connection.execute(sa.update(meta).values(incarnation=meta.c.incarnation + 1))
+    seen = journal.incarnation()
+    assert journal.raise_incarnation(seen, seen + 1) == seen + 1
 
 
 def stored(journal: Journal) -> dict[str, list[tuple[Any, ...]]]:

@@ -31,6 +31,10 @@ EVERY_PASSAGE = {"worker": {("sqlite", "sync"), ("postgresql", "async")}, "recov
 recoverer's in the first of the above that has one."""
 
 
+DECLARED = ("restored", "incarnation")
+"""What only a person's declaration passes: see test_declaring."""
+
+
 @pytest.mark.parametrize("point", POINTS)
 def test_a_worker_killed_there_is_recovered(stage: Stage, colour: str, point: str) -> None:
     reached = 0
@@ -41,7 +45,7 @@ def test_a_worker_killed_there_is_recovered(stage: Stage, colour: str, point: st
             story = stage.new_run(shape, colour)
             killed(story.work("run", f"{point}:{occurrence}"))
             recovered(story)
-    if point.startswith(("claim", "load", "evidence", *ORDERS)):
+    if point.startswith(("claim", "load", "evidence", *ORDERS, *DECLARED)):
         assert not reached  # what only a recoverer, a superseded worker or an operator passes: the next tests, and test_orders
     else:
         assert reached, f"no worker passes {point}"
@@ -59,7 +63,7 @@ def test_a_recoverer_killed_there_is_recovered(stage: Stage, colour: str, point:
             killed(story.work("run", orphaned_at))
             killed(story.work("recover", f"{point}:{occurrence}"))
             recovered(story)
-    if point.startswith(("open", "decide", "append.decision", "evidence", *ORDERS)):
+    if point.startswith(("open", "decide", "append.decision", "evidence", *ORDERS, *DECLARED)):
         assert not reached  # what only a first run, a superseded worker or an operator passes
     else:
         assert reached, f"no recoverer passes {point}"

@@ -44,6 +44,8 @@ VARIES = [
     (r"\d{4}-\d\d-\d\d", "DATE"),
     (r"\b\d\d:\d\d:\d\d\.\d+", "CLOCK"),
     (r"(\+|attempt \d+ after )[\d.]+ (us|ms|s|min)\b", r"\1TIME"),
+    (r"\b(in [\d.]+ (ms|s|min|h)( \d+ (s|min))?|[\d.]+ (us|ms|s|min) ago)$", "FROM NOW"),
+    (r"^ *[\d.]+ (us|ms|s|min)\b", "AGE"),
     (r"\b\d+\.\d\d s$", "SECONDS"),
     (r"\bprocess \d+( on [\w.-]+)?", "process PID"),
     (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "KEY"),  # derived from the database's random namespace

@@ -148,6 +148,10 @@ ENTRY = {"seq": 1, "kind": "k", "step": "", "body": "{}", "epoch_incarnation": 0
         ("meta", {}),
         ("key", {"key": ""}),
         ("run_contract", {"digest": "unknown"}),
+        ("hold", {"subject": "", "token": "u"}),
+        ("hold", {"token": "t"}),
+        ("stub", {"run": 99}),
+        ("stub", {}),
     ],
 )
 def test_the_tables_refuse_what_can_never_be(empty_store_url: str, engine: sa.Engine, table: str, wrong: dict[str, Any]) -> None:
@@ -158,6 +162,8 @@ def test_the_tables_refuse_what_can_never_be(empty_store_url: str, engine: sa.En
         "meta": {"id": 1, "namespace": "n", "incarnation": 0, "format": 1},
         "key": {"environment": "", "scope": "", "key": "k", "fingerprint": "f", "run_id": "r", "step": "s"},
         "run_contract": {"run": 1, "digest": "d"},
+        "hold": {"token": "t", "subject": "s", "held": True, "by": "b", "reason": "r", "at_us": 1},
+        "stub": {"run": 1, "outcome_digest": "d", "by": "b", "reason": "r", "at_us": 1},
     }
     with engine.connect() as connection:
         if engine.dialect.name == "sqlite":
@@ -247,6 +253,30 @@ def test_a_migration_that_fails_leaves_nothing(empty_store_url: str, engine: sa.
         migrate(empty_store_url)
     with engine.connect() as connection:
         assert sa.inspect(connection).get_table_names() == ["evidence"]
+
+
+def test_a_frozen_0001_database_is_upgraded_and_keeps_what_it_had(empty_store_url: str, engine: sa.Engine) -> None:
+    """Rows as 0001 had them, written by plain SQL: today's statements may say something else."""
+    from recovery.storage.migrate import upgrade
+
+    with engine.begin() as connection:
+        assert upgrade(connection, empty_store_url, "0001") == (None, "0001")
+        values = RUN | {"number": 7}
+        columns, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
+        connection.execute(sa.text(f"INSERT INTO run ({columns}) VALUES ({marks})"), values)
+        connection.execute(sa.text("INSERT INTO key VALUES ('shop', '', 'K1', 'f', 'run-1', 's#1')"))
+        namespace = connection.execute(sa.text("SELECT namespace FROM meta")).scalar()
+    assert migrate(empty_store_url) == ("0001", VERSION)
+    assert differences(engine) == []
+    journal = open_journal(empty_store_url)
+    try:
+        row = journal.find("run-1")
+        assert row is not None
+        assert (row.workflow, row.status, journal.namespace()) == ("w", Status.RUNNING, namespace)
+        assert journal.key_owner("shop", "", "K1") == ("run-1", "s#1", "f")
+        assert (journal.holds(), journal.stub("run-1")) == ([], None)
+    finally:
+        journal.close()
 
 
 def test_other_tables_and_another_alembic_in_the_same_database_are_left_alone(empty_store_url: str, engine: sa.Engine) -> None:

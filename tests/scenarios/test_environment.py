@@ -274,5 +274,7 @@ def test_places_are_passed_in_order() -> None:
 
 def test_a_connection_shows_nothing_of_the_judge() -> None:
     _, _, connection = world()
-    assert {name for name in dir(connection) if not name.startswith("_")} == {"reserve", "look_up", "close"}
+    assert {name for name in dir(connection) if not name.startswith("_")} == {
+        "reserve", "reserve_each", "look_up", "close", "cancel", "available",
+    }  # fmt: skip
     assert "Simulated" not in repr(connection)

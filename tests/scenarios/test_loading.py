@@ -61,7 +61,7 @@ def test_a_good_file() -> None:
         ("    with: {sku: FILTER-A, qty: 2}\n", "", "file.yaml:9: workflow[0].with: Field required"),
         ("with: {sku: FILTER-A, qty: 2}", "with: 7", "file.yaml:10: workflow[0].with: Input should be a valid dictionary"),
         ("contract: keyed, window: 24h", "contract: keyed", "file.yaml:7: environment.effects.reserve: a keyed contract has a window"),
-        ("contract: keyed", "contract: opaque", "file.yaml:7: environment.effects.reserve: Opaque() got an unexpected keyword argument 'window'"),
+        ("contract: keyed", "contract: opaque", "file.yaml:7: environment.effects.reserve: a contract of the class opaque has no key, and so neither a window nor a close"),
         ("contract: keyed", "contract: magic", "file.yaml:7: environment.effects.reserve.contract: Input should be"),
         ("- perform: reserve", "- perform: refund", "file.yaml:1: file: the environment has no effect 'refund'; it has: reserve"),
         ("name: a plain run", "name: a\nname: b", "file.yaml:3: name: it is there twice"),

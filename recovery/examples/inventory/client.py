@@ -75,6 +75,17 @@ class Absent:
     as_of_us: int
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One decided key, as the service stores it. ``kind``: applied, rejected or closed."""
+
+    key: str
+    kind: str
+    fingerprint: str
+    outcome: Any
+    at_us: int
+
+
 Known = Applied | Rejected | Tombstone | Absent
 
 
@@ -154,6 +165,13 @@ class InventoryClient:
         """The outcome of a key if it has one, else a Tombstone: from then on the key is refused."""
         return _known(self._send(_close(key, **fence)))
 
+    def receipts(self, *, since_us: int = 0) -> list[Listed]:
+        """Every decided key from a time on, in pages."""
+        found: list[Listed] = []
+        while page := _listed(self._send(_receipts(since_us, found[-1].key if found else ""))):
+            found += page
+        return found
+
     def disconnect(self) -> None:
         """Give up connections. Not needed inside `with`."""
         self._http.close()
@@ -219,6 +237,10 @@ def _release(reservation_id: str, key: str, **fence: Any) -> dict[str, Any]:
 
 def _look_up(key: str, **fence: Any) -> dict[str, Any]:
     return _request("GET", f"/keys/{_quoted(key)}", **fence)
+
+
+def _receipts(since_us: int, after: str) -> dict[str, Any]:
+    return {"method": "GET", "url": "/receipts", "params": {"since_us": str(since_us), "after": after}}
 
 
 def _close(key: str, **fence: Any) -> dict[str, Any]:
@@ -301,6 +323,16 @@ def _reservation(response: httpx.Response) -> Reservation:
 
 def _released(response: httpx.Response) -> Released:
     return _read(response, (200,), lambda body: Released(str(body["id"]), bool(body["released"])))
+
+
+def _listed(response: httpx.Response) -> list[Listed]:
+    def decoded(body: dict[str, Any]) -> list[Listed]:
+        return [
+            Listed(str(one["key"]), str(one["kind"]), str(one["fingerprint"]), one["value"], int(one["at_us"]))
+            for one in body["receipts"]
+        ]
+
+    return _read(response, (200,), decoded)
 
 
 def _known(response: httpx.Response) -> Known:

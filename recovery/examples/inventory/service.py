@@ -4,6 +4,7 @@
     POST /reservations/{id}/release     200, or 404                  the compensation, under a key of its own
     GET  /keys/{key}                    200 the receipt, 404 absent, 409 in flight, 410 closed
     POST /keys/{key}/close              200 the outcome if there is one, else 410: refused for ever
+    GET  /receipts?since_us=&after=     200 decided keys behind `after`, a page of them by key
     GET  /stock/{sku}                   200
     GET  /executions/{key}              200 how often the effect was really executed
     GET  /paused/{key}, POST /resume    for demos and tests, see pause.py
@@ -40,6 +41,7 @@ from recovery.examples.inventory.wire import (
     invalid,
     json_body,
     number_in,
+    query_number,
     refused,
 )
 
@@ -47,6 +49,7 @@ RECEIPT = receipts.table(stock.metadata)
 
 SKU = re.compile(r"[A-Za-z0-9._-]{1,64}")
 UNITS_MAX = 1000
+PAGE = 500
 
 
 @dataclass
@@ -122,6 +125,17 @@ class Service:
         fields = ("kind", "fingerprint", "error", "value", "at_us", "who", "pruned")
         return JSONResponse({name: getattr(found, name) for name in fields})
 
+    async def receipts(self, request: Request) -> Response:
+        since_us, after = query_number(request, "since_us"), request.query_params.get("after", "")
+
+        def run() -> list[receipts.Receipt]:
+            with self.engine.connect() as connection:
+                return self.register.listed(connection, since_us=since_us, after=after, limit=PAGE)
+
+        found = await run_in_threadpool(run)
+        fields = ("key", "kind", "fingerprint", "error", "value", "at_us")
+        return JSONResponse({"receipts": [{name: getattr(one, name) for name in fields} for one in found]})
+
     async def in_stock(self, request: Request) -> Response:
         sku = request.path_params["sku"]
         return JSONResponse({"sku": sku, "units": await self._read(lambda connection: stock.in_stock(connection, sku))})
@@ -154,6 +168,7 @@ def application(engine: sa.Engine, register: receipts.Receipts, pause: Pause) ->
         Route("/reservations/{id}/release", service.release, methods=["POST"]),
         Route("/keys/{key:path}/close", service.close, methods=["POST"]),
         Route("/keys/{key:path}", service.look_up),
+        Route("/receipts", service.receipts),
         Route("/stock/{sku}", service.in_stock),
         Route("/executions/{key:path}", service.executions),
         Route("/paused/{key:path}", service.paused),

@@ -69,6 +69,14 @@ def number_in(request: Request, header: str) -> int | None:
     return int(text)
 
 
+def query_number(request: Request, name: str) -> int:
+    """A number in the query; 0 where it is not given."""
+    text = request.query_params.get(name, "0")
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise BadRequest(f"{name} is not a number")
+    return int(text)
+
+
 def epoch_in(request: Request) -> Epoch | None:
     text = request.headers.get("epoch")
     if text is None:

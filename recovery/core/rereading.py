@@ -1,0 +1,41 @@
+"""Rereading: a run's code read again against its journal, for the calls that it makes, and for nothing else.
+
+Owns where that stops: at the first step that is not settled as the code asks for it now. Invariant: no operation but the clock's is asked
+for, so nothing is decided, sent, asked, appended or waited for, whatever the code has become.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from recovery.core.entries import Decision, Intent, Observation, Settled
+from recovery.core.errors import RunUnsettled
+from recovery.core.history import DecisionStep, EffectStep
+from recovery.core.machine import Machine, Unwind
+from recovery.core.request import Request
+
+
+@dataclass(slots=True)
+class Rereading(Machine):
+    """A machine that only reads. `found`: the requests of the settled effects that the code still asks for the same way, by step."""
+
+    found: dict[str, Request] = field(default_factory=dict)
+
+    @property
+    def calls(self) -> dict[str, Any]:
+        return {step: request.subject for step, request in self.found.items()}
+
+    async def decide(self, step: str, fingerprint: str, subject: Any) -> Decision:
+        if not isinstance(self.history.steps.get(step), DecisionStep):
+            raise self._end()
+        return await Machine.decide(self, step, fingerprint, subject)
+
+    async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:  # noqa: ARG002
+        if effect.settled is None or request.fingerprint != effect.intent.fingerprint:
+            raise self._end()
+        self.found[effect.step] = request
+        return effect.settled
+
+    def _end(self) -> Unwind:
+        return self.stop(RunUnsettled(run_id=self.history.run_id, status="read again", reason=""))
