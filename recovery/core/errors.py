@@ -93,6 +93,12 @@ class ValueNotStorable(UsageError):
     template = "{where}: the value at {path} cannot be stored ({problem}). Nothing happened. {advice}"
 
 
+class ProviderUnknown(UsageError):
+    """No contract of this name is in the catalogue."""
+
+    template = "{name!r} is not in the catalogue of contracts. Nothing was done. It has: {known}."
+
+
 class RunNotFound(UsageError):
     template = "There is no run {run_id!r} in {database}. Nothing was changed. List runs with `recover runs`."
 
