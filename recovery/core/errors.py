@@ -94,8 +94,6 @@ class ValueNotStorable(UsageError):
 
 
 class ProviderUnknown(UsageError):
-    """No contract of this name is in the catalogue."""
-
     template = "{name!r} is not in the catalogue of contracts. Nothing was done. It has: {known}."
 
 
