@@ -3,7 +3,7 @@
     RecoveryError
       UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, NotObservable, NotAttributed,
                         ConcurrentStep, WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError,
-                        StepNotFound, StepSettled, OverrideRefused
+                        StepNotFound, StepSettled, OverrideRefused, ProviderUnknown
       JournalError      IllegalHistory, AppendConflict, SchemaMismatch, JournalCorrupt, StoreDamaged,
                         StoreUnavailable, RunForgotten
       OwnershipError    LeaseUnavailable, FencedOut, HeadMoved
