@@ -13,7 +13,7 @@ import yaml
 
 from recovery.catalogue.entry import Entry
 from recovery.core.contracts import Contract
-from recovery.core.errors import ProviderUnknown
+from recovery.core.errors import InvalidName
 
 
 def names() -> list[str]:
@@ -27,9 +27,9 @@ def entries() -> list[Entry]:
 
 
 def entry(name: str) -> Entry:
-    """One entry. Raises ProviderUnknown, which names some that there are."""
+    """One entry. Raises InvalidName, which names those that there are."""
     if name not in (known := names()):
-        raise ProviderUnknown(name=name, known=", ".join(known))
+        raise InvalidName(what="provider", name=name, rule=f"one of: {', '.join(known)}")
     return _read(name)
 
 
@@ -37,7 +37,7 @@ def load(name: str, **stated: Any) -> Contract:
     """The contract that a provider documents, to be given to `effect`.
 
     stated: what you know better, as arguments of the constructor of its class, such as `stable_fields` or a longer `window` that was agreed
-    with the provider; None takes a promise out. Raises ProviderUnknown, and DefinitionError for a contract that cannot be true.
+    with the provider; None takes a promise out. Raises InvalidName, and DefinitionError for a contract that cannot be true.
     """
     return entry(name).contract(**stated)
 

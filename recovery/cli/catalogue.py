@@ -23,7 +23,7 @@ def listed(output: Output) -> ExitCode:
 
 
 def shown(output: Output, name: str) -> ExitCode:
-    """One entry. Raises ProviderUnknown."""
+    """One entry. Raises InvalidName."""
     found = entry(name)
     from recovery.console.contracts import provider
 

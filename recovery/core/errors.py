@@ -3,7 +3,7 @@
     RecoveryError
       UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, NotObservable, NotAttributed,
                         ConcurrentStep, WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError,
-                        StepNotFound, StepSettled, OverrideRefused, ProviderUnknown
+                        StepNotFound, StepSettled, OverrideRefused
       JournalError      IllegalHistory, AppendConflict, SchemaMismatch, JournalCorrupt, StoreDamaged,
                         StoreUnavailable, RunForgotten
       OwnershipError    LeaseUnavailable, FencedOut, HeadMoved
@@ -91,10 +91,6 @@ class DefinitionError(UsageError):
 
 class ValueNotStorable(UsageError):
     template = "{where}: the value at {path} cannot be stored ({problem}). Nothing happened. {advice}"
-
-
-class ProviderUnknown(UsageError):
-    template = "{name!r} is not in the catalogue of contracts. Nothing was done. It has: {known}."
 
 
 class RunNotFound(UsageError):

@@ -124,9 +124,9 @@ def test_what_you_know_better_must_be_able_to_be_true() -> None:
 
 
 def test_an_unknown_provider_is_a_usage_error_that_names_the_known_ones() -> None:
-    with pytest.raises(errors.ProviderUnknown, match=r"'stripe' is not in the catalogue.*stripe-v1, stripe-v2"):
+    with pytest.raises(errors.InvalidName, match=r"provider 'stripe' is not valid.*stripe-v1, stripe-v2"):
         catalogue.load("stripe")
-    with pytest.raises(errors.ProviderUnknown):
+    with pytest.raises(errors.InvalidName):
         catalogue.load("../providers/stripe-v1")
 
 
@@ -271,4 +271,4 @@ def test_documents_have_the_documented_keys() -> None:
 def test_an_unknown_provider_ends_with_a_sentence_and_exit_code_2() -> None:
     shown = recover("show", "nope", "--json")
     assert shown.exit_code == 2
-    assert json.loads(shown.stdout)["error"]["type"] == "ProviderUnknown"
+    assert json.loads(shown.stdout)["error"]["type"] == "InvalidName"
