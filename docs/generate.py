@@ -21,7 +21,8 @@ import typer.main
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from recovery import cli, crashpoints
+from recovery import catalogue, cli, crashpoints
+from recovery.console import contracts as console_contracts
 from recovery.core import contracts, entries, errors, facts
 from recovery.core.errors import ExitCode
 from recovery.core.rows import Action
@@ -223,6 +224,8 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "recover migrate": ("database", "from", "to", "migrated"),
     "recover replay": ("scenarios", "passed", "failed"),
     "recover demo": ("scenes", "holds"),
+    "recover contracts list": ("contracts",),
+    "recover contracts show": ("provider", "contract", "digest", "measured", "consequences"),
 }
 """The keys of each command's document beside schema_version; a run that is not completed has `error` too. Tests compare them."""
 
@@ -243,8 +246,8 @@ def cli_page() -> str:
         "",
         *_command("recover", tree),
     ]
-    for name, command in tree.commands.items():
-        lines += _command(f"recover {name}", command)
+    for name, command in _leaves("recover", tree):
+        lines += _command(name, command)
     lines += [
         "## JSON documents",
         "",
@@ -253,6 +256,15 @@ def cli_page() -> str:
     ]
     lines += _table(("command", "keys"), [(f"`{name}`", ", ".join(f"`{key}`" for key in keys)) for name, keys in DOCUMENTS.items()])
     return "\n".join(lines)
+
+
+def _leaves(name: str, group: Any) -> Iterable[tuple[str, Any]]:
+    """The commands of a group and of the groups in it, with their whole names."""
+    for part, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _leaves(f"{name} {part}", command)
+        else:
+            yield f"{name} {part}", command
 
 
 def _command(name: str, command: Any) -> list[str]:
@@ -359,12 +371,53 @@ def _plain(value: Any) -> str:
     return type(value).__name__ if isinstance(value, BaseModel) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def providers_page() -> str:
+    entries = catalogue.entries()
+    lines = [
+        "# Providers",
+        "",
+        'Contracts that are shipped, as data: `recovery.catalogue.load("stripe-v1")` in a definition, `recover contracts show stripe-v1` at a',
+        f"terminal. {console_contracts.DISCLAIMER} What a vendor does not say keeps its default, and each verdict names the defaults that it relied on.",
+        "",
+        "A window is how long the provider remembers a key. A re-send must end before it does, with room for a copy that is still under way, so",
+        "that it is allowed for less long. How to choose: [choose a contract](../how-to/choose-a-contract.md).",
+        "",
+    ]
+    rows = []
+    for entry in entries:
+        contract = entry.contract()
+        after = console_contracts.after_a_crash(contract)
+        rows.append((f"[{entry.name}](#{entry.name})", entry.kind.value, console_contracts.window(contract), after))
+    lines += [*_table(("name", "class", "window", "after a crash in the wrong moment"), rows), ""]
+    for entry in entries:
+        contract = entry.contract()
+        lines += [f"## {entry.name}", "", f"{entry.title}. Class `{entry.kind.value}`, version {entry.version}.", ""]
+        stated = [(f"`{p.field}`", f"`{p.value}`", p.says, _cited(entry.sources[p.source])) for p in entry.promises]
+        lines += [*_table(("promise", "value", "what it says", "source"), stated), ""]
+        lines += [f"- {note.says} ({_cited(entry.sources[note.source])})" for note in entry.notes]
+        lines += [""] if entry.notes else []
+        told = [
+            (c.when, f"[{c.row.name}](verdicts.md#{c.row.name})", console_contracts.follows(c))
+            for c in catalogue.consequences(contract)
+        ]
+        lines += [
+            *_table(("after a crash", "row", "then"), [(when, row, then.rpartition(" (")[0]) for when, row, then in told]),
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _cited(source: catalogue.Source) -> str:
+    return console_contracts.cited(source) if source.url is None else f"[{source.title}]({source.url}); {source.read}"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "reference/cli.md": cli_page,
     "reference/contracts.md": contracts_page,
     "reference/crash-points.md": crash_points_page,
     "reference/errors.md": errors_page,
     "reference/exit-codes.md": exit_codes_page,
+    "reference/providers.md": providers_page,
     "reference/scenarios.md": scenarios_page,
     "reference/values.md": values_page,
     "reference/verdicts.md": verdicts_page,

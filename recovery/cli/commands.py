@@ -260,6 +260,43 @@ def demo(
     _carry_out(context, Common(None, None, as_json, debug), work)
 
 
+contracts = typer.Typer(
+    help="What known providers document about keys, windows and look-ups, and what follows from it after a crash.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(contracts, name="contracts")
+
+
+@contracts.command("list")
+def contracts_list(context: typer.Context, as_json: Json = False, debug: Debug = False) -> None:
+    """List the providers of the catalogue."""
+
+    def work(output: Output, common: Common) -> ExitCode:  # noqa: ARG001  # the catalogue is shipped with the program
+        from recovery.cli.catalogue import listed
+
+        return listed(output)
+
+    _carry_out(context, Common(as_json=as_json, debug=debug), work)
+
+
+@contracts.command("show")
+def contracts_show(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The provider, as `recover contracts list` names it.")],
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show one provider: each promise with its source, and what happens after a crash inside and outside its window."""
+
+    def work(output: Output, common: Common) -> ExitCode:  # noqa: ARG001  # the catalogue is shipped with the program
+        from recovery.cli.catalogue import shown
+
+        return shown(output, name)
+
+    _carry_out(context, Common(as_json=as_json, debug=debug), work)
+
+
 def main() -> None:
     """The console script."""
     _fill_streams()

@@ -46,13 +46,17 @@ class Surroundings:
     progress: Progress | None = None
     nap_seconds_max: float = 1.0
 
-    def question(self, operation: Send | Ask | Close, run_id: str, now_us: int) -> Question:
-        """The call that this operation asks for. `now_us`: the wall clock, just read."""
+    def question(self, operation: Send | Ask | Close, run_id: str, now_us: int, stamped_us: int | None = None) -> Question:
+        """The call that this operation asks for. `now_us`: the wall clock, just read; `stamped_us`: the boot clock when the attempt was
+        stamped. The deadline holds on both: a suspended process must not send because its wall clock stood still or was set back."""
         bound, intent = operation.subject, operation.intent
         effect = bound.effect
         attempt = None if isinstance(operation, Ask) else operation.attempt
         send_until_us = attempt.send_until_us if attempt else now_us + intent.timeout_us
-        ends_us = self.clock.boot_us() + max(0, send_until_us - now_us)
+        boot_us = self.clock.boot_us()
+        ends_us = boot_us + max(0, send_until_us - now_us)
+        if stamped_us is not None:
+            ends_us = min(ends_us, stamped_us + intent.timeout_us)
         call = Call(
             run_id=run_id,
             step=intent.step,
@@ -79,7 +83,7 @@ class Surroundings:
             is_async=effect.is_async,
             answer=answer,
             raised=raised,
-            too_late=attempt is not None and now_us >= send_until_us,
+            too_late=attempt is not None and (now_us >= send_until_us or boot_us >= ends_us),
         )
 
     def left(self, sleep: Sleep, now_us: int) -> float:

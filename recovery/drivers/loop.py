@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from recovery.core.entries import Answered
 from recovery.core.errors import InvariantViolated, UsageError
@@ -41,6 +41,9 @@ from recovery.storage.writer import Writer
 
 T = TypeVar("T")
 
+READINGS_KEPT: Final = 8
+"""Between the reading that an attempt is stamped with and its first byte lies one more: of the commit that makes it durable."""
+
 
 class Driver(ABC):
     """Drives procedures. `writer` is the run's own, for the operations of a workflow; None before there is a claim. `run_id`: what
@@ -50,6 +53,7 @@ class Driver(ABC):
         self.surroundings = surroundings
         self._writer = writer
         self._run_id = writer.run_id if writer else run_id
+        self._read: dict[int, int] = {}  # wall time -> boot time before it, of the last few readings
 
     async def drive(self, procedure: Coroutine[Op[Any], Any, T]) -> T:
         """Carry out a procedure to its end."""
@@ -91,7 +95,8 @@ class Driver(ABC):
                 raise AssertionError(operation)
 
     async def _ask(self, operation: Send | Ask | Close) -> Answered:
-        asked = self.surroundings.question(operation, self._run_id, await self._now())
+        stamped_us = None if isinstance(operation, Ask) else self._read.get(operation.attempt.sent_at_us)
+        asked = self.surroundings.question(operation, self._run_id, await self._now(), stamped_us)
         if asked.too_late:
             return called_too_late()
         with around(asked.bracket):
@@ -142,7 +147,12 @@ class Driver(ABC):
     async def _now(self) -> int:
         """The wall clock: as a use of the store where reading it asks a database."""
         clock = self.surroundings.clock
-        return await self._use(lambda journal: clock.wall_us()) if clock.asks() else clock.wall_us()  # noqa: ARG005  # the clock has it
+        boot_us = clock.boot_us()  # first: a deadline that is measured from it is never too late
+        wall_us = await self._use(lambda journal: clock.wall_us()) if clock.asks() else clock.wall_us()  # noqa: ARG005  # the clock has it
+        self._read[wall_us] = boot_us
+        while len(self._read) > READINGS_KEPT:
+            del self._read[next(iter(self._read))]
+        return wall_us
 
     @abstractmethod
     async def _use(self, call: Callable[[Any], T]) -> T:

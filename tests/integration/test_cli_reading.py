@@ -182,7 +182,21 @@ def test_migrate_says_from_what_to_what_and_is_safe_to_repeat(place: Place, empt
 
 ELSEWHERE = {
     f"recover {name}"
-    for name in ("demo", "replay", "doubt", "explain", "probe", "resolve", "close", "hold", "release", "fence", "forget")
+    for name in (
+        "demo",
+        "replay",
+        "doubt",
+        "explain",
+        "probe",
+        "resolve",
+        "close",
+        "hold",
+        "release",
+        "fence",
+        "forget",
+        "contracts list",
+        "contracts show",
+    )
 }
 
 

@@ -118,3 +118,11 @@ def test_a_field_from_a_newer_version_is_refused_since_it_may_lower_trust(where:
     (body if where == "contract" else body["lookup"])["only_on_weekdays"] = True
     with pytest.raises(ValueError, match=f"'only_on_weekdays' of a {where}"):
         Contract.from_json(body)
+
+
+def test_a_contract_that_was_stored_before_a_field_existed_reads_as_that_fields_default() -> None:
+    """A default never promises more than what was stored: adding a field must not raise trust in old contracts."""
+    old = Keyed(window=DAY).to_json()
+    for name in ("compare_and_set", "valid_for_us"):
+        del old[name]
+    assert Contract.from_json(old) == Keyed(window=DAY)

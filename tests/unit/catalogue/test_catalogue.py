@@ -1,0 +1,274 @@
+"""The catalogue: every entry is a legal contract with a source for every promise, and what is told about it is what recovery does."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import ValidationError
+from typer.testing import CliRunner
+
+from docs.generate import DOCUMENTS
+from recovery import catalogue, cli, contracts, errors
+from recovery.catalogue import Basis, Entry
+from recovery.catalogue.consequences import TIMEOUT_US, resend_until_us
+from recovery.catalogue.shelf import _providers
+from recovery.console.contracts import FOLLOWS, after_a_crash, means, provider, window
+from recovery.console.paper import Paper, plain
+from recovery.core.contracts import Contract, Kind, microseconds
+from recovery.core.rows import Action
+from recovery.core.truth import check
+from tests.unit.core.making import sent
+
+NAMES = catalogue.names()
+
+WANTED = """stripe-v1 stripe-v2 ietf-idempotency-key adyen paypal-orders-v2 paypal-payments-v2 square checkout-com ppro qonto truelayer-v3
+azure-communication-services google-aip-155 ec2-run-instances dynamodb-transact-write-items sqs-fifo step-functions-start-execution
+kafka-idempotent-producer s3-conditional-write kubernetes-create postgresql-prepared sql-receipt-row smtp sendgrid-mail-send agentmail resend
+sendmux github-issues powertools-idempotency stripe-metadata-search"""
+
+
+def test_the_known_providers_are_there() -> None:
+    assert sorted(WANTED.split()) == NAMES
+
+
+def test_every_class_of_effect_but_a_read_has_an_example() -> None:
+    assert {entry.kind for entry in catalogue.entries()} == set(Kind) - {Kind.READ}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_entry_is_a_legal_contract_that_survives_storage(name: str) -> None:
+    entry, contract = catalogue.entry(name), catalogue.load(name)
+    assert (entry.name, contract.name, contract.kind) == (name, name, entry.kind)
+    assert check(contract) is contract
+    again = Contract.from_json(json.loads(json.dumps(contract.to_json())))
+    assert (again, again.digest) == (contract, contract.digest)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_promise_has_a_source_and_every_page_a_date(name: str) -> None:
+    entry = catalogue.entry(name)
+    for note in (*entry.promises, *entry.notes):
+        assert note.source in entry.sources
+    for source in entry.sources.values():
+        if source.basis is Basis.VENDOR:
+            assert source.read == "2026-11"
+        assert source.url is None or not re.search(r"pypi|npmjs|crates\.io|rubygems", source.url)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_promised_is_stated_and_everything_else_is_told_to_be_a_default(name: str) -> None:
+    entry, contract = catalogue.entry(name), catalogue.load(name)
+    fields = {"replay": "replay_success", "remembers": "replay_failure", "remembers_rejections": "replay_rejection"}
+    for promise in entry.promises:
+        field = fields.get(promise.field, promise.field.partition(".")[0])
+        assert not {field, f"{field}_us"} & set(contract.unstated), promise.field
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_entry_survives_its_own_form(name: str) -> None:
+    entry = catalogue.entry(name)
+    assert Entry.model_validate(entry.model_dump(mode="json", by_alias=True)) == entry
+    assert Entry.model_validate(yaml.safe_load((_providers() / f"{name}.yaml").read_text(encoding="utf-8"))) == entry
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("stripe-v1", "window_us", 24 * 3600 * 10**6),
+        ("stripe-v1", "replay_failure", contracts.Replay.INDETERMINATE),
+        ("stripe-v2", "replay_failure", contracts.Replay.RESUMES),
+        ("qonto", "mismatch_checked", False),
+        ("paypal-orders-v2", "replay_success", contracts.Replay.CURRENT),
+        ("square", "window_us", None),
+        ("square", "cancel_by_key", True),
+        ("square", "close", False),
+        ("sendmux", "fail_open", True),
+        ("powertools-idempotency", "lock_outlives_execution", False),
+        ("azure-communication-services", "after_window", contracts.AfterWindow.REJECTS),
+        ("google-aip-155", "key_length_max", 36),
+        ("sqs-fifo", "kind", Kind.SWALLOW),
+        ("sql-receipt-row", "window_us", microseconds(contracts.FOR_EVER)),
+        ("stripe-metadata-search", "lookup", contracts.Lookup(lag_us=60 * 10**6, authoritative=False, original=False)),
+    ],
+)
+def test_what_matters_most_arrives_in_the_contract(name: str, field: str, value: Any) -> None:
+    assert getattr(catalogue.load(name), field) == value
+
+
+# -- what you know better --------------------------------------------------------------------------------------------------
+
+
+def test_what_you_know_better_replaces_a_promise() -> None:
+    longer = catalogue.load("paypal-orders-v2", window=timedelta(hours=72), stable_fields=("id",))
+    assert (longer.window_us, longer.stable_fields) == (72 * 3600 * 10**6, ("id",))
+    assert longer.name == "paypal-orders-v2"
+
+
+def test_a_promise_can_be_taken_out() -> None:
+    assert catalogue.load("stripe-v1", remembers=None).replay_failure is contracts.Replay.REEXECUTES
+    assert "replay_failure" in catalogue.load("stripe-v1", remembers=None).unstated
+
+
+def test_what_you_know_better_must_be_able_to_be_true() -> None:
+    with pytest.raises(errors.DefinitionError, match="close"):
+        catalogue.load("sendmux", close=True)
+    with pytest.raises(TypeError):
+        catalogue.load("smtp", window=timedelta(hours=1))
+
+
+def test_an_unknown_provider_is_a_usage_error_that_names_the_known_ones() -> None:
+    with pytest.raises(errors.InvalidName, match=r"provider 'stripe' is not valid.*stripe-v1, stripe-v2"):
+        catalogue.load("stripe")
+    with pytest.raises(errors.InvalidName):
+        catalogue.load("../providers/stripe-v1")
+
+
+# -- the form of an entry --------------------------------------------------------------------------------------------------
+
+PLAIN: dict[str, Any] = {
+    "name": "plain",
+    "title": "Plain",
+    "class": "keyed",
+    "sources": {"page": {"title": "A page", "basis": "vendor", "read": "2026-11"}},
+    "promises": [{"field": "window", "is": "PT24H", "says": "A day.", "source": "page"}],
+}
+
+
+def changed(change: Any) -> dict[str, Any]:
+    entry = copy.deepcopy(PLAIN)
+    change(entry)
+    return entry
+
+
+def test_the_plain_entry_is_valid() -> None:
+    assert Entry.model_validate(PLAIN).contract().window_us == 24 * 3600 * 10**6
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda e: e["promises"][0].update(source="elsewhere"), "sources and citations differ"),
+        (lambda e: e["sources"].update(unused=e["sources"]["page"]), "sources and citations differ"),
+        (lambda e: e["sources"]["page"].pop("read"), "has the month in which it was read"),
+        (lambda e: e["sources"]["page"].update(basis="inferred"), "what was not read has none"),
+        (lambda e: e["sources"]["page"].update(read="November"), "pattern"),
+        (lambda e: e["sources"]["page"].update(url="http://example.com"), "pattern"),
+        (lambda e: e["promises"].append(e["promises"][0]), "promised twice"),
+        (lambda e: e["promises"][0].update({"is": "a day"}), "duration"),
+        (lambda e: e["promises"][0].update({"is": "PT0S"}), "not longer than zero"),
+        (lambda e: e["promises"][0].update(field="windows"), "valid boolean|unexpected keyword"),
+        (lambda e: e["promises"].clear(), "sources and citations differ"),
+        (lambda e: e.update({"class": "kind"}), "class"),
+        (lambda e: e.update(name="Plain Name"), "pattern"),
+        (lambda e: e.update(extra=1), "Extra inputs"),
+    ],
+)
+def test_a_careless_entry_is_refused(change: Any, complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        Entry.model_validate(changed(change))
+
+
+# -- what follows ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_told_is_what_recovery_does() -> None:
+    """The same row as a journal of the kind gets, on both sides of the last moment of a re-send."""
+    for name in NAMES:
+        contract, until_us = catalogue.load(name), resend_until_us(catalogue.load(name))
+        if until_us is not None:
+            assert sent().row(until_us, contract) == 30
+            assert sent().row(until_us + 1, contract) != 30
+        else:
+            assert sent().row(1_000_000, contract) != 30
+    assert TIMEOUT_US == 30 * 10**6
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_first_request_is_always_sent_and_never_repeated_after_the_window(name: str) -> None:
+    told = catalogue.consequences(catalogue.load(name))
+    assert told[0].action is Action.SEND
+    assert {c.action for c in told if "window is over" in c.when} <= {Action.PARK, Action.ASK}
+
+
+def test_a_contract_of_ones_own_is_explained_too() -> None:
+    told = catalogue.consequences(contracts.CoTransactional(close=True))
+    assert [c.row.name for c in told if "no longer wanted" in c.when] == ["close-unwanted"]
+    assert catalogue.consequences(contracts.Read())[1].action is Action.SEND
+    named = contracts.Named(lookup=contracts.Lookup(deletion=contracts.Deletion.VISIBLE), trust_settle=True)
+    assert [c.row.name for c in catalogue.consequences(named) if "no copy could act" in c.when] == ["send-on-trust"]
+
+
+def test_a_person_is_told_in_one_sentence() -> None:
+    assert after_a_crash(catalogue.load("stripe-v1")) == "Sent again for 23 h 39 min, then in doubt."
+    assert after_a_crash(catalogue.load("sql-receipt-row")) == "Sent again under the same key, at any time."
+    assert after_a_crash(catalogue.load("smtp")) == "Never sent twice; a person decides."
+    assert after_a_crash(catalogue.load("square")) == "Never sent twice; in doubt."
+    assert after_a_crash(catalogue.load("github-issues")) == "Never sent twice; asked."
+    assert after_a_crash(contracts.Read()) == "It is read again."
+    assert (window(catalogue.load("square")), window(catalogue.load("smtp"))) == ("not published", "-")
+
+
+def test_every_action_and_class_has_words() -> None:
+    assert set(FOLLOWS) == set(Action)
+    assert all(means(kind).endswith(".") for kind in Kind)
+
+
+# -- recover contracts -----------------------------------------------------------------------------------------------------
+
+
+def recover(*arguments: str) -> Any:
+    return CliRunner().invoke(cli.app, ["contracts", *arguments])
+
+
+def test_the_list_names_every_provider() -> None:
+    listed = recover("list")
+    assert listed.exit_code == 0
+    assert [line.split()[0] for line in listed.stdout.splitlines()[1 : len(NAMES) + 1]] == NAMES
+    assert "None of it was measured." in listed.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_provider_is_shown_with_the_source_of_every_promise(name: str) -> None:
+    entry = catalogue.entry(name)
+    text = plain(provider(Paper(StringIO()), entry))
+    for promise in entry.promises:
+        assert promise.says in text
+        assert entry.sources[promise.source].title in text
+    for consequence in catalogue.consequences(entry.contract()):
+        assert consequence.when in text
+        assert f"({consequence.row.name})" in text
+
+
+def test_a_provider_is_shown_at_a_terminal_and_in_a_pipe() -> None:
+    shown = recover("show", "qonto")
+    assert shown.exit_code == 0
+    assert "The kept reply is returned even where the body differs." in shown.stdout
+    assert "in doubt: a person decides (key-expired)" in shown.stdout
+    screen = StringIO()
+    paper = Paper(screen, terminal=True, width=100)
+    paper.print(provider(paper, catalogue.entry("qonto")))
+    assert "╭" in screen.getvalue()
+    assert "key-expired" in screen.getvalue()
+
+
+def test_documents_have_the_documented_keys() -> None:
+    listed, shown = (json.loads(recover(*words, "--json").stdout) for words in (("list",), ("show", "stripe-v1")))
+    assert set(listed) == {"schema_version", *DOCUMENTS["recover contracts list"]}
+    assert [line["name"] for line in listed["contracts"]] == NAMES
+    assert set(shown) == {"schema_version", *DOCUMENTS["recover contracts show"]}
+    assert Contract.from_json(shown["contract"]).digest == shown["digest"] == catalogue.load("stripe-v1").digest
+    assert Entry.model_validate(shown["provider"]) == catalogue.entry("stripe-v1")
+    assert shown["measured"] is False
+
+
+def test_an_unknown_provider_ends_with_a_sentence_and_exit_code_2() -> None:
+    shown = recover("show", "nope", "--json")
+    assert shown.exit_code == 2
+    assert json.loads(shown.stdout)["error"]["type"] == "InvalidName"
