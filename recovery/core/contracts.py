@@ -24,9 +24,13 @@ CLOCK_ERROR_DEFAULT: Final = timedelta(seconds=2)
 """How far two clocks that are compared may differ (assumption A3)."""
 
 
+DURATION_MAX: Final = timedelta(days=365_000)
+"""A thousand years. Whoever says more means "for ever", and an instant behind the year 9999 has no name."""
+
+
 def microseconds(duration: timedelta) -> int:
-    """Whole microseconds of a duration."""
-    return duration // timedelta(microseconds=1)
+    """Whole microseconds of a duration, of DURATION_MAX where it is longer."""
+    return min(duration, DURATION_MAX) // timedelta(microseconds=1)
 
 
 class Kind(StrEnum):

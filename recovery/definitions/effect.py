@@ -19,6 +19,7 @@ from recovery.codec import Codec, fingerprint
 from recovery.core.contracts import Contract
 from recovery.core.entries import JSON, Answered
 from recovery.core.errors import ValueNotStorable, ValueUnreadable
+from recovery.core.ids import check_scope
 from recovery.definitions.agreement import (
     check_colour,
     check_contract,
@@ -53,9 +54,12 @@ class Environment:
 
     def __post_init__(self) -> None:
         check_name("environment", self.name)
+        if not callable(self.scope):
+            check_scope(self.name, self.scope)
 
     def current_scope(self) -> str:
-        return self.scope if isinstance(self.scope, str) else self.scope()
+        """Raises InvalidName for what a database cannot keep."""
+        return self.scope if isinstance(self.scope, str) else check_scope(self.name, self.scope())
 
 
 @dataclass(frozen=True, slots=True)
