@@ -68,9 +68,9 @@ class Codec(Generic[T]):
             return stored
         try:
             copy = self._read(text)
-        except (ValidationError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001  # validators are the user's code, too
             raise _refused(where, root, self._diagnose(value, root, error)) from None
-        if found := difference(value, copy, root):
+        if found := _compared(value, copy, root):
             raise _refused(where, root, unfit(value, root) or found)
         return stored
 
@@ -84,6 +84,8 @@ class Codec(Generic[T]):
             path, problem = _explained(error, root)
         except (ValueError, TypeError, RecursionError) as error:
             path, problem = root, str(error)
+        except Exception as error:  # noqa: BLE001  # a validator of the user's, whose words may quote the value
+            path, problem = root, f"reading it raises {type(error).__name__}"
         raise ValueUnreadable(where=where, path=path, type=self.title, problem=problem)
 
     def copy(self, value: T, *, where: str = "codec", root: str = "$") -> T:
@@ -210,6 +212,17 @@ def _unseal(stored: JSON) -> Any:
         if tag.startswith("$"):
             raise ValueError(f"unknown tag {tag!r}")
     return {key: _unseal(item) for key, item in stored.items()}
+
+
+def _compared(value: Any, copy: Any, root: str) -> Difference | None:
+    """Their difference. Values whose `==` fails, or has no truth (an array's), cannot be shown to come back."""
+    try:
+        return difference(value, copy, root)
+    except Exception as error:  # noqa: BLE001  # __eq__ and __bool__ are the user's code
+        problem = f"it cannot be compared with its copy: {type(error).__name__}"
+        return Difference(
+            root, problem, "Convert it to JSON types, lists for arrays, or give its type an __eq__ that returns a bool."
+        )
 
 
 def _refused(where: str, root: str, found: Difference) -> ValueNotStorable:

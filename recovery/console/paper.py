@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 PIPE_WIDTH: Final = 2000  # wide enough for every bounded line; nothing is padded to it
+WIDTH_MIN: Final = 20  # a terminal that says less (COLUMNS=0) still gets to read something
 PANEL_WIDTH_MAX: Final = 108
 
 
@@ -27,6 +28,7 @@ class Paper:
     def __init__(self, stream: TextIO, *, terminal: bool | None = None, width: int | None = None) -> None:
         self._stream = stream
         self.console = Console(file=stream, highlight=False, soft_wrap=False, force_terminal=terminal, width=width)
+        self.console.width = max(self.console.width, WIDTH_MIN)
         self.terminal = self.console.is_terminal
 
     @property

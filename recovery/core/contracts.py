@@ -23,6 +23,7 @@ from recovery.core.stating import (
 )
 from recovery.core.terms import (
     CLOCK_ERROR_DEFAULT,
+    DURATION_MAX,
     FOR_EVER,
     NAMES,
     SETTLE_WINDOW_DEFAULT,
@@ -41,7 +42,7 @@ from recovery.core.terms import (
 from recovery.core.truth import check, refused
 
 __all__ = [
-    "CLOCK_ERROR_DEFAULT", "FOR_EVER", "NAMES", "SETTLE_WINDOW_DEFAULT", "UNPUBLISHED", "AfterWindow", "Batch", "CoTransactional", "Contract",
+    "CLOCK_ERROR_DEFAULT", "DURATION_MAX", "FOR_EVER", "NAMES", "SETTLE_WINDOW_DEFAULT", "UNPUBLISHED", "AfterWindow", "Batch", "CoTransactional", "Contract",
     "Deletion", "Enforced", "FirstSent", "Keyed", "Kind", "Lookup", "Named", "Opaque", "Prepared", "Probeable", "Read", "Remembers",
     "Replay", "Swallow", "Unpublished", "WindowStart", "check", "contract_digest", "microseconds",
 ]  # fmt: skip

@@ -17,6 +17,7 @@ from recovery.core.errors import InvalidName
 RUN_ID_PATTERN: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 STEP_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 KEY_LENGTH_MAX: Final = 255  # characters; the longest carrier in the field (an Idempotency-Key header) takes 255
+SCOPE_LENGTH_MAX: Final = 1000  # characters
 
 ROOT: Final = ""
 """The parent of a run's top-level steps, and the step under which the run itself is settled."""
@@ -41,23 +42,31 @@ class Epoch:
 
 def check_run_id(run_id: str) -> str:
     """Return ``run_id`` if it is one, else raise InvalidName."""
-    if not RUN_ID_PATTERN.fullmatch(run_id):
+    if not isinstance(run_id, str) or not RUN_ID_PATTERN.fullmatch(run_id):
         raise InvalidName(what="run id", name=run_id, rule="1 to 128 characters out of A-Z a-z 0-9 . _ : -")
     return run_id
 
 
 def check_step_name(name: str) -> str:
     """Return ``name`` if it can name a step, else raise InvalidName."""
-    if not STEP_NAME_PATTERN.fullmatch(name):
+    if not isinstance(name, str) or not STEP_NAME_PATTERN.fullmatch(name):
         raise InvalidName(what="step name", name=name, rule="1 to 64 characters out of A-Z a-z 0-9 . _ : -")
     return name
 
 
 def check_key(key: str) -> str:
     """Return ``key`` if it can be an idempotency key, else raise InvalidName."""
-    if not 1 <= len(key) <= KEY_LENGTH_MAX or not key.isascii() or not key.isprintable():
+    if not isinstance(key, str) or not 1 <= len(key) <= KEY_LENGTH_MAX or not key.isascii() or not key.isprintable():
         raise InvalidName(what="idempotency key", name=key, rule=f"1 to {KEY_LENGTH_MAX} printable ASCII characters")
     return key
+
+
+def check_scope(environment: str, scope: str) -> str:
+    """Return ``scope`` if a database can keep it as it is, else raise InvalidName."""
+    if not isinstance(scope, str) or len(scope) > SCOPE_LENGTH_MAX or not scope.isprintable():
+        rule = f"up to {SCOPE_LENGTH_MAX} printable characters"
+        raise InvalidName(what=f"scope of environment {environment!r}:", name=scope, rule=rule)
+    return scope
 
 
 def step_id(parent: str, name: str, occurrence: int) -> str:

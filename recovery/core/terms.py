@@ -27,9 +27,13 @@ FOR_EVER: Final = timedelta(days=36_525)
 """A century: as long as the environment's own record lives. Finite, so that it is compared like any other window."""
 
 
+DURATION_MAX: Final = timedelta(days=365_000)
+"""A thousand years. Whoever says more means "for ever", and an instant behind the year 9999 has no name."""
+
+
 def microseconds(duration: timedelta) -> int:
-    """Whole microseconds of a duration."""
-    return duration // timedelta(microseconds=1)
+    """Whole microseconds of a duration, of DURATION_MAX where it is longer."""
+    return min(duration, DURATION_MAX) // timedelta(microseconds=1)
 
 
 class Kind(StrEnum):

@@ -16,11 +16,21 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 DETAIL_MAX: Final = 500  # characters
+IDENTITY_MAX: Final = 1000  # characters of a receipt's id or a fingerprint
 
 
 def clipped(text: str, limit: int = DETAIL_MAX) -> str:
-    """`text`, bounded."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    """`text`, bounded and storable: a character that has no UTF-8 form (a lone surrogate) is escaped."""
+    whole = text if text.isascii() else text.encode(errors="backslashreplace").decode()
+    return whole if len(whole) <= limit else whole[: limit - 1] + "…"
+
+
+def _check_text(what: str, text: str) -> None:
+    """What identifies a request or a receipt is kept and compared as it is. Raises TypeError, ValueError."""
+    if not isinstance(text, str):
+        raise TypeError(f"an answer's {what} is a text, not {type(text).__name__}: write it as one")
+    if len(text) > IDENTITY_MAX or not text.isprintable():
+        raise ValueError(f"an answer's {what} is up to {IDENTITY_MAX} printable characters")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +58,13 @@ class Found(_Answer, Generic[T_co]):
     receipt: str = ""
     original: bool | None = None
 
+    def __post_init__(self) -> None:
+        _Answer.__post_init__(self)
+        _check_text("fingerprint", self.fingerprint or "")
+        _check_text("receipt", self.receipt)
+        if self.original not in {None, True, False}:
+            raise TypeError(f"an answer's original is True, False or None, not {self.original!r}")
+
 
 @dataclass(frozen=True, slots=True)
 class Refused(_Answer):
@@ -55,6 +72,10 @@ class Refused(_Answer):
 
     error: Rejection
     fingerprint: str | None = None
+
+    def __post_init__(self) -> None:
+        _Answer.__post_init__(self)
+        _check_text("fingerprint", self.fingerprint or "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from recovery.codec import Codec, fingerprint
 from recovery.core.contracts import Contract, Kind
 from recovery.core.entries import JSON, Answered
 from recovery.core.errors import DefinitionError, ValueUnreadable
+from recovery.core.ids import check_scope
 from recovery.definitions.agreement import (
     check_colour,
     check_contract,
@@ -64,9 +65,12 @@ class Environment:
 
     def __post_init__(self) -> None:
         check_name("environment", self.name)
+        if not callable(self.scope):
+            check_scope(self.name, self.scope)
 
     def current_scope(self) -> str:
-        return self.scope if isinstance(self.scope, str) else self.scope()
+        """Raises InvalidName for what a database cannot keep."""
+        return self.scope if isinstance(self.scope, str) else check_scope(self.name, self.scope())
 
     def receipts(self, fn: L, /) -> L:
         """Define how to list the environment's receipts, read-only: `(since: datetime | None) -> rows`, or an `async def` of it.

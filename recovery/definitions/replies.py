@@ -13,9 +13,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from recovery.codec import Codec
+from recovery.core.contracts import microseconds
 from recovery.core.entries import Answered, AnswerKind
 from recovery.core.errors import ValueNotStorable
 from recovery.definitions.answer import (
+    DETAIL_MAX,
     Absent,
     Accepted,
     Closed,
@@ -106,7 +108,7 @@ class Replies:
             kind=kind,
             raised=answer.raised if isinstance(answer, Absent) else "",
             as_of_us=None if as_of is None else (as_of - _EPOCH) // _MICROSECOND,
-            retry_after_us=None if wait is None else max(0, wait // _MICROSECOND),
+            retry_after_us=None if wait is None else max(0, microseconds(wait)),
             detail=answer.detail,
         )
 
@@ -139,6 +141,14 @@ class Replies:
         return Answered(
             kind=AnswerKind.REFUSED, error=error.name, value=fields, fingerprint=answer.fingerprint or "", detail=answer.detail
         )
+
+
+def message_of(error: BaseException, limit: int = DETAIL_MAX) -> str:
+    """What an error says, bounded and storable; "" where it fails to say anything, which must not hide the error itself."""
+    try:
+        return clipped(str(error), limit)
+    except Exception:  # noqa: BLE001  # a failing __str__ is the user's code
+        return ""
 
 
 def error_name(error: BaseException) -> str:

@@ -15,9 +15,8 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overloa
 from recovery.codec import Codec, fingerprint
 from recovery.core.entries import JSON
 from recovery.core.errors import DefinitionError, ValueNotStorable
-from recovery.definitions.answer import clipped
 from recovery.definitions.rejection import Rejection, encode_rejection
-from recovery.definitions.replies import error_name
+from recovery.definitions.replies import error_name, message_of
 from recovery.definitions.run import AsyncRun, Run
 from recovery.definitions.signature import Signature, read_signature
 
@@ -25,6 +24,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MESSAGE_MAX: Final = 2000  # characters of a failure's message
+VERSION_MAX: Final = 200  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,9 @@ class Workflow(Generic[P, R]):
         self.fn = fn
         self.name = name
         self.version = version
+        if not isinstance(version, str) or len(version) > VERSION_MAX or not version.isprintable():
+            problem = f"its version {version!r} is not a text of up to {VERSION_MAX} printable characters"
+            raise DefinitionError(what="workflow", name=name, problem=problem, advice='Write it as one, like version="2".')
         self.signature: Signature = read_signature(fn, what="workflow", name=name, first="Run", frame=frame)
         self._check_colour()
         self.result: Codec[R] = Codec(self.signature.returns, what="workflow", name=name)
@@ -84,7 +87,7 @@ class Workflow(Generic[P, R]):
 
     def encode_failure(self, error: Exception) -> Failure:
         """What is kept of an uncaught exception: its type and a bounded message; a rejection keeps its fields."""
-        message = clipped(_message(error), MESSAGE_MAX)
+        message = message_of(error, MESSAGE_MAX)
         if isinstance(error, Rejection):
             try:
                 return Failure(error.name, message, encode_rejection(error))
@@ -161,10 +164,3 @@ def workflow(fn: Callable[..., Any] | None = None, /, *, name: str | None = None
 def _define(fn: Any, name: str | None, version: str, frame: FrameType | None) -> Workflow[..., Any]:
     chosen = name or str(getattr(fn, "__name__", type(fn).__name__))
     return Workflow(fn, name=chosen, version=version, frame=frame.f_back if frame else None)
-
-
-def _message(error: Exception) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  # a failing __str__ must not hide that the workflow failed
-        return ""

@@ -14,10 +14,10 @@ from recovery.core.entries import Answered, AnswerKind
 from recovery.core.errors import DefinitionError
 from recovery.core.instants import moment
 from recovery.core.operations import Ask, Close, Decided, Send, Sleep
-from recovery.definitions.answer import NotSent, ReplyWas, clipped
+from recovery.definitions.answer import NotSent, ReplyWas
 from recovery.definitions.call import Call
 from recovery.definitions.effect import Bound, Effect
-from recovery.definitions.replies import error_name
+from recovery.definitions.replies import error_name, message_of
 from recovery.ports import Clock, Journal
 
 Progress = Callable[[Sleep, float], None]
@@ -111,7 +111,7 @@ def _in_time(call: Call, body: Callable[[Call], Any]) -> Any:
 
 def failed_decision(error: Exception) -> Decided:
     """A deciding function's failure in stored form: its type's name and a bounded message."""
-    return Decided(clipped(str(error)), error=error_name(error))
+    return Decided(message_of(error), error=error_name(error))
 
 
 def bound_call(given: object, run_method: str) -> Bound[Any]:

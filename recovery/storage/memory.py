@@ -124,7 +124,7 @@ class MemoryJournal:
     def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
         with self._lock:
             there = self._runs.get(run_id)
-            return None if there is None else (there.row, list(there.rows), dict(there.contracts))
+            return None if there is None else (there.row, there.rows[: there.row.head], dict(there.contracts))
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         for member in batch:
@@ -190,7 +190,7 @@ class MemoryJournal:
         if there is None:
             return Fenced(None)
         last = member.rows[-1]
-        if len(there.rows) >= last.seq:
+        if there.row.head >= last.seq:
             stored = there.rows[last.seq - 1]
             if (stored.token, stored.digest) == (last.token, last.digest):
                 return Appended()
@@ -203,7 +203,8 @@ class MemoryJournal:
         for claim in member.keys:
             self._keys[_place(claim)] = (member.run_id, claim.step, claim.fingerprint)
         there.contracts.update(member.contracts)
-        there.rows.extend(member.rows)
+        there.rows[there.row.head :] = member.rows
+        # The next line is the commit: rows behind a head are nobody's, so that an interrupt before it leaves nothing half-written.
         there.row = replace(
             there.row,
             head=last.seq,

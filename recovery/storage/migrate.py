@@ -23,7 +23,7 @@ from sqlalchemy.pool import NullPool
 import recovery
 from recovery.core.errors import SchemaMismatch, StoreUnavailable
 from recovery.storage.faults import first_line, translated
-from recovery.storage.urls import parsed, refused, shown, sqlite_path
+from recovery.storage.urls import is_file, parsed, refused, shown, sqlite_path
 from recovery.storage.version import schema_version
 
 LOCK_SECONDS_MAX: Final = 60.0
@@ -52,8 +52,9 @@ def migrate_file(path: Path, shown_url: str) -> tuple[str | None, str]:
     try:
         if not path.parent.is_dir():  # the lock would create it
             raise refused(shown_url, f"there is no directory {path.parent}", "Create it, or check the path.")
+        is_file(path, shown_url)  # before a lock is left beside it
         with FileLock(f"{path}.lock", timeout=LOCK_SECONDS_MAX):
-            return _upgrade_file(path, shown_url) if path.exists() else _create_file(path, shown_url)
+            return _upgrade_file(path, shown_url) if is_file(path, shown_url) else _create_file(path, shown_url)
     except SQLAlchemyError as error:
         raise _blamed(error, shown_url) from error
     except Timeout as error:

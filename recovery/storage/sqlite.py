@@ -25,7 +25,7 @@ from recovery.storage import statements as say
 from recovery.storage.faults import MIGRATE
 from recovery.storage.schema import VERSION, contract, evidence, hold, key, run_contract
 from recovery.storage.schema import run as run_table
-from recovery.storage.urls import shown, sqlite_path
+from recovery.storage.urls import is_file, shown, sqlite_path
 from recovery.storage.version import schema_version
 
 BUSY_TIMEOUT_MS: Final = 10_000
@@ -122,7 +122,7 @@ class SqliteDatabase:
         if self._ready:
             return True
         with self._lock:
-            if not self._path.exists():
+            if not is_file(self._path, self.url):
                 return self._absent(writing=writing)
             self._check_file()
             found = self._version()

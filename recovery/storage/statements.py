@@ -274,13 +274,13 @@ def _spoilt(row: sa.RowMapping) -> str | None:
     for column in run.c:
         if column is run.c.number:
             continue  # ours, and of no meaning outside
-        value = row[column.name]
-        if value is None and column.nullable:
-            continue
+        value: Any = row[column.name]
+        if value is None:
+            continue  # where it may be; the table refuses it elsewhere
         if type(value) is not column.type.python_type:
             return column.name
         if column.name.endswith("_at_us") or column.name == "next_look_us":
-            if not 0 <= value <= LATEST_US:
+            if value < 0 or value > LATEST_US:
                 return column.name
         elif column is run.c.status and value not in _STATUSES:
             return column.name

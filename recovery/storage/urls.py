@@ -6,6 +6,7 @@ Owns parsing and masking. Knows nothing of connections. Invariant: no password, 
 from __future__ import annotations
 
 import re
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -16,12 +17,13 @@ from recovery.core.errors import StoreUrlError
 
 _ADVICE: Final = "Use memory://, sqlite:///file.db or postgresql://user@host/database."
 _POSTGRES: Final = {"postgres", "postgresql", "postgresql+psycopg"}
-_SECRETS: Final = re.compile(r"(://[^:@/]*:).*(?=@)|(password=)[^&]*", re.IGNORECASE)
+_SECRETS: Final = re.compile(r"(://[^:@/]*:).*(?=@)|((?:^|[?&\s])[^=&?\s]*pass[^=&\s]*=)[^&]*", re.IGNORECASE)
 
 
 def shown(url: str) -> str:
     """The URL for people. Works on text that is no URL, too: a typing error must not leak what it was made in."""
-    return _SECRETS.sub(lambda found: f"{found[1] or found[2]}***", url)
+    masked = _SECRETS.sub(lambda found: f"{found[1] or found[2]}***", url)
+    return masked if "://" in masked or "@" not in masked else f"***@{masked.rpartition('@')[2]}"
 
 
 def refused(url: str, problem: str, advice: str = _ADVICE) -> StoreUrlError:
@@ -39,7 +41,7 @@ def parsed(url: str) -> URL:
         raise refused(url, "it is not a URL") from error
     if scheme in _POSTGRES:
         return made.set(drivername="postgresql+psycopg")
-    if made.host or made.query:
+    if made.host or made.query or "?" in url:
         raise refused(url, "an SQLite URL has three slashes, a path, and nothing else", "Use sqlite:///file.db.")
     if not made.database or made.database == ":memory:":
         raise refused(url, "it names no file", "Use sqlite:///file.db, or memory:// for a journal that dies with its process.")
@@ -48,5 +50,24 @@ def parsed(url: str) -> URL:
 
 def sqlite_path(url: URL) -> Path:
     """The file of an SQLite URL: absolute, so that a later change of the working directory does not move it, and itself rather than a
-    link to it, so that all its users take one lock."""
-    return Path(url.database or "").resolve()
+    link to it, so that all its users take one lock. Raises StoreUrlError for what can be no path."""
+    try:
+        return Path(url.database or "").resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: links that lead to themselves, before Python 3.13
+        raise refused(url.render_as_string(), f"its path is none ({error})", "Check the path.") from error
+
+
+def is_file(path: Path, shown_url: str) -> bool:
+    """Whether a regular file is there. Raises StoreUrlError for anything else, since opening a pipe would wait for ever, and where it
+    cannot be known."""
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        problem = error.strerror or str(error)
+        raise StoreUrlError(url=shown_url, problem=problem, advice="Check the path and its permissions.") from error
+    if not stat.S_ISREG(mode):
+        problem = "Is a directory" if stat.S_ISDIR(mode) else "it is not a regular file"
+        raise StoreUrlError(url=shown_url, problem=problem, advice="Check the path.")
+    return True

@@ -47,15 +47,21 @@ Path_: TypeAlias = tuple[int | str, ...]
 
 def load(path: Path) -> list[Scenario]:
     """The scenarios of a file: one, or one per variant. Raises ScenarioError, OSError."""
-    if path.stat().st_size > SIZE_MAX:
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe or a device may have no end
+        raise ScenarioError([f"{path}:1: file: it is not a regular file"])
+    with path.open("rb") as file:
+        text = file.read(SIZE_MAX + 1)
+    if len(text) > SIZE_MAX:
         raise ScenarioError([f"{path}:1: file: it is larger than {SIZE_MAX} bytes"])
-    return parse(path.read_bytes(), str(path))
+    return parse(text, str(path))
 
 
 def parse(text: bytes | str, file: str) -> list[Scenario]:
     """The scenarios of a text. Raises ScenarioError."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except RecursionError:
+        raise ScenarioError([f"{file}:1: file: it is nested too deeply"]) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         raise ScenarioError([f"{file}:{mark.line + 1 if mark else 1}: file: {getattr(error, 'problem', None) or error}"]) from None

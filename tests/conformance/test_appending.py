@@ -316,3 +316,21 @@ def test_evidence_is_durable_on_return(store_url: str) -> None:
     assert second.evidence("run-1") == [LATE]
     first.close()
     second.close()
+
+
+def test_an_interrupt_in_the_middle_of_an_append_in_memory_leaves_nothing_half_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control-C may come between any two lines; a database rolls back, and dicts must be no worse."""
+    journal = open_journal("memory://")
+    append = member(opened(journal))
+    before = journal.load("run-1")
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("recovery.storage.memory.replace", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            journal.append([append])
+    assert journal.load("run-1") == before
+    assert journal.append([append]) == [Appended()]
+    assert journal.append([append]) == [Appended()], "the same append, said again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -179,3 +180,14 @@ def test_a_passwords_url_is_not_in_a_result(tmp_path: Path) -> None:
         replay_paths([tmp_path], stores=["postgresql://me:secret@127.0.0.1:1/x"], on_result=results.append)
     assert "secret" not in str(refused.value)
     assert [result.store for result in results] == ["postgres"]
+
+
+def test_a_pipe_and_a_device_are_no_scenarios(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    for path in (tmp_path / "pipe.yaml", Path("/dev/zero")):
+        with pytest.raises(ScenarioError, match="it is not a regular file"):
+            load(path)
+
+
+def test_nesting_without_end_is_refused() -> None:
+    assert refused("a: " + "[" * 20_000) == ["file.yaml:1: file: it is nested too deeply"]

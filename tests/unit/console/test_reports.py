@@ -81,3 +81,9 @@ def test_a_claim_that_does_not_hold_shows_both_sides() -> None:
     assert not told.holds
     assert "1 of the claims above do not hold" in str(ending([told], "fine"))
     assert str(ending([Scene("t", claims=(Claim("x", 1, 1),))], "fine")) == "fine"
+
+
+def test_a_terminal_without_width_still_gets_words() -> None:
+    stream = io.StringIO()
+    Paper(stream, terminal=True, width=0).print(Text("settled"))
+    assert "settled" in stream.getvalue()

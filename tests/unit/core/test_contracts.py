@@ -110,6 +110,7 @@ def test_builders_say_what_they_are_named_for() -> None:
 def test_durations_are_whole_microseconds() -> None:
     assert microseconds(timedelta(seconds=1, microseconds=1)) == 1_000_001
     assert microseconds(timedelta(days=365_000)) == 365_000 * 86_400 * 10**6
+    assert microseconds(timedelta.max) == 365_000 * 86_400 * 10**6, "for ever still is a time with a name"
 
 
 @pytest.mark.parametrize("where", ["contract", "look-up"])
