@@ -71,8 +71,8 @@ def _absent(step: EffectStep, contract: Contract, noted: Noted) -> Compared:
     if until is not None and noted.observation.observed_at_us >= until:
         return Compared.FORGOTTEN
     as_of = reading.state_at(noted)
-    own_clock = noted.answer.as_of_us is not None  # the environment's, compared with ours
-    margin = contract.clock_error_us if own_clock else 0
+    told_by_it = as_of == noted.answer.as_of_us  # a reading of the environment's clock, compared with ours
+    margin = contract.clock_error_us if told_by_it else 0
     return Compared.LOST if as_of > known_at_us(step) + margin else Compared.TOO_EARLY
 
 
