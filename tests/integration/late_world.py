@@ -27,13 +27,22 @@ from recovery import (
     workflow,
 )
 from recovery.core.contracts import Contract
-from recovery.core.policy import Lease
 from recovery.definitions.effect import Effect
-from recovery.ports import Journal
+from recovery.ports import Journal, Owner
 
 DAY = timedelta(hours=24)
-INSTANT = Lease(term=timedelta(0))
-"""A lease that has ended when it is looked at: a worker that stands still is superseded at once."""
+
+
+class Superseding(Engine):
+    """Believes every owner dead: a worker that stands still is superseded at once."""
+
+    def proven_dead(self, owner: Owner) -> bool:
+        return True
+
+
+class SupersedingAsync(AsyncEngine):
+    def proven_dead(self, owner: Owner) -> bool:
+        return True
 
 
 @dataclass
@@ -112,16 +121,14 @@ class Workplace:
         return order
 
     def run(self, made: Workflow[..., str], **more: Any) -> str:
-        more = {"lease": INSTANT} | more
         if self.is_async:
-            return asyncio.run(AsyncEngine(self.journal, workflows=[made], **more).run("r", made))
-        return Engine(self.journal, workflows=[made], **more).run("r", made)
+            return asyncio.run(SupersedingAsync(self.journal, workflows=[made], **more).run("r", made))
+        return Superseding(self.journal, workflows=[made], **more).run("r", made)
 
     def recover(self, *workflows: Workflow[..., str], **more: Any) -> Recovered[Any]:
-        more = {"lease": INSTANT} | more
         if self.is_async:
-            return asyncio.run(AsyncEngine(self.journal, workflows=workflows, **more).recover("r"))
-        return Engine(self.journal, workflows=workflows, **more).recover("r")
+            return asyncio.run(SupersedingAsync(self.journal, workflows=workflows, **more).recover("r"))
+        return Superseding(self.journal, workflows=workflows, **more).recover("r")
 
     def history(self) -> tuple[Any, ...]:
         return Engine(self.journal).history("r")

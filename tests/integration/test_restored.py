@@ -39,6 +39,7 @@ from recovery.storage import open_journal
 from recovery.storage.memory import MemoryJournal
 from recovery.testing.clock import ManualClock
 
+from .late_world import Superseding
 from .world import Killed
 
 DAY = timedelta(hours=24)
@@ -281,16 +282,12 @@ def test_restored_a_worker_of_the_lost_time_is_refused_and_its_reply_is_evidence
     def restore_and_recover() -> None:
         world.after = lambda: None
         declared(journal)
-        from recovery.core.policy import Lease
-
-        with Engine(journal, workflows=[made], lease=Lease(term=timedelta(0)), budget=QUICK) as other:
+        with Superseding(journal, workflows=[made], budget=QUICK) as other:
             came.append(other.recover("r"))
 
     world.after = restore_and_recover
-    from recovery.core.policy import Lease
-
     with pytest.raises(errors.FencedOut):
-        Engine(journal, workflows=[made], lease=Lease(term=timedelta(0))).run("r", made)
+        Engine(journal, workflows=[made]).run("r", made)
     assert came[0].result() == "R1"
     assert [item.epoch.incarnation for item in journal.evidence("r")] == [0]
     assert world.sent == ["k1"]

@@ -41,7 +41,7 @@ SETTLE = timedelta(minutes=1)
 ERROR = timedelta(seconds=1)
 NOT_AFTER = DAY - ERROR - SETTLE - TIMEOUT - US  # since t0, for `keyed()`
 QUIET = TIMEOUT + SETTLE + ERROR  # since t0
-QUICK = Budget(max_wait=timedelta(0), backoff=timedelta(0))
+QUICK = Budget(max_wait=timedelta(0), backoff=US)
 HOUR = timedelta(hours=1)
 
 
@@ -228,7 +228,7 @@ def alive(place: Place, inside: Callable[[], None]) -> None:
     """A worker that stands inside its request while `inside` is done; nobody can prove it dead."""
     place.shop.fail = inside
     with pytest.raises(errors.FencedOut):
-        place.run(lease=Lease(term=TERM, renew_every=HOUR))
+        place.run(lease=Lease(term=TERM))
 
 
 def unfailing(place: Place) -> None:
@@ -250,7 +250,7 @@ def test_s32_a_lease_is_not_stolen_from_a_live_owner_by_a_step(step: timedelta) 
             engine.recover("r")  # whoever looks for the first time has seen nothing yet
 
     place.shop.fail = inside
-    assert place.run(lease=Lease(term=TERM, renew_every=HOUR)) == 1
+    assert place.run(lease=Lease(term=TERM)) == 1
     assert place.sent == 1
 
 
