@@ -58,7 +58,10 @@ EXIT_CODES: dict[ExitCode, tuple[str, str]] = {
         "The journal does not verify, or holds what no program of ours writes. Nothing was sent and nothing was repaired.",
         "Keep the database as it is; restore a backup.",
     ),
-    ExitCode.OWNED: ("Another worker has the run. Nothing was changed.", "Wait for it, or run again once its lease has ended."),
+    ExitCode.OWNED: (
+        "Another worker has the run, or had it since the plan that was to be carried out (`--if-head`). Nothing was changed.",
+        "Wait for it, or run again once its lease has ended; plan again.",
+    ),
     ExitCode.WAITING: ("The run waits for a signal from outside. Reserved: this version has no signals.", "Send the signal."),
     ExitCode.BUG: ("A bug in recovery.", "Keep the database and report it with the traceback."),
 }

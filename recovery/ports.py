@@ -206,7 +206,7 @@ class Journal(Protocol):
 
     def claim(self, seen: RunRow, owner: Owner, *, lease_term_us: int, at_us: int) -> RunRow | None:
         """Compare-and-set on (epoch, lease counter) of `seen`: epoch n+1 (or (incarnation, 1) if the incarnation rose), the new
-        owner, counter 0. Durable on return. None if somebody was faster. A repeat with the same owner token returns the row.
+        owner, counter 0. Durable on return. None if somebody was faster, or if the run was forgotten. A repeat with the same owner token returns the row.
         Load only after it has returned, in a new transaction. Does not change the status, nor lower `updated_at_us`: that is the
         highest time journaled, and a claimant whose clock is behind lifts its clock to it."""
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from recovery import codec
 from recovery.claims import World
+from recovery.core.contradictions import news
 from recovery.core.entries import encode
-from recovery.core.errors import HeadMoved, KeyStillAsked, RunUnsettled
+from recovery.core.errors import HeadMoved, KeyStillAsked, OverrideRefused, RunUnsettled
 from recovery.core.history import EffectStep
 from recovery.core.ids import digest_bytes
 from recovery.core.instants import iso
@@ -38,6 +39,13 @@ async def forget(world: World, run_id: str, *, by: str, reason: str) -> Forgotte
     ended, now_us = loaded.history.ended, await Now()
     if ended is None:
         raise RunUnsettled(run_id=run_id, status=loaded.run.status.value, reason=", and only settled runs are forgotten")
+    if news(loaded.history, loaded.contracts, now_us):
+        raise OverrideRefused(
+            verb="Forgetting",
+            about=f"run {run_id!r}",
+            problem="late evidence speaks against an outcome and is not recorded yet",
+            advice=f"See it with `recover --run-id {run_id}`, which records it, and forget the run then.",
+        )
     for effect in loaded.history.effects:
         until_us = asked_until(loaded, effect)
         if until_us is not None and now_us <= until_us:

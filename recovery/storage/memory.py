@@ -94,7 +94,7 @@ class MemoryJournal:
             if there is None:
                 return None
             now = there.row
-            if (now.epoch, now.lease_counter) != (seen.epoch, seen.lease_counter):
+            if seen.run_id in self._stubs or (now.epoch, now.lease_counter) != (seen.epoch, seen.lease_counter):
                 return now if now.owner is not None and now.owner.token == owner.token else None
             n = now.epoch.n + 1 if now.epoch.incarnation == self._incarnation else 1
             there.row = replace(

@@ -58,6 +58,7 @@ CLAIM: Final = (
         run.c.epoch_incarnation == bindparam("seen_incarnation"),
         run.c.epoch_n == bindparam("seen_n"),
         run.c.lease_counter == bindparam("seen_counter"),
+        ~sa.exists().where(stub.c.run == run.c.number),
     )
     .values(
         # A raised incarnation starts again at 1: (1, 1) is above every epoch of the timeline that was lost.

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from recovery.core.chain import Row, chained
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
-from recovery.ports import Append, Evidence, Journal, KeyClaim, Owner, RunRow
+from recovery.ports import Append, Evidence, Hold, Journal, KeyClaim, Owner, RunRow, Stub
 from recovery.storage import open_journal
 from recovery.storage.memory import MemoryJournal
 from tests.conformance.making import new_run, raise_incarnation
@@ -118,6 +118,20 @@ class Twins(RuleBasedStateMachine):
         run_id = f"{self.life}-{name}"
         self.both("add_evidence", Evidence(run_id, "s#1", Epoch(0, 1), at_us, "observation", body))
         self.both("evidence", run_id)
+
+    @precondition(lambda self: self.seen)
+    @rule(data=st.data(), by=names)
+    def forget(self, data: st.DataObject, by: str) -> None:
+        seen = data.draw(st.sampled_from(self.seen[-6:]))
+        self.both("forget", seen, Stub(seen.run_id, "digest", by, "why", 3))
+        self.both("stub", seen.run_id)
+        self.show(self.model.find(seen.run_id))
+
+    @rule(name=names, held=st.booleans(), repeat=st.integers(0, 3))
+    def say(self, name: str, held: bool, repeat: int) -> None:
+        token = f"{self.life}-{repeat}"
+        self.both("add_hold", Hold(f"{self.life}-{name}", held, "ann", "why", 1, token))
+        self.both("holds")
 
     @rule(wanted=st.none() | st.lists(statuses, max_size=4), limit=st.integers(1, 5), name=names)
     def list(self, wanted: Any, limit: int, name: str) -> None:
