@@ -13,7 +13,15 @@ from typing import Any
 
 from recovery.core.comparison import HAPPENED, Compared, compare
 from recovery.core.entries import JSON, Answered, Observation, Source
-from recovery.core.errors import ExitCode, IllegalHistory, IncompatibleVersion, JournalCorrupt, RecoveryError, RunNotFound
+from recovery.core.errors import (
+    ExitCode,
+    IllegalHistory,
+    IncompatibleVersion,
+    JournalCorrupt,
+    RecoveryError,
+    RunForgotten,
+    RunNotFound,
+)
 from recovery.core.history import EffectStep
 from recovery.core.ids import check_run_id
 from recovery.core.operations import Ask, Now, Use
@@ -111,6 +119,8 @@ async def _checked(run_id: str, found: Verified) -> Loaded | None:
         found.broken.append(_broken(run_id, error.seq, "order", error))
     except IncompatibleVersion as error:
         found.broken.append(_broken(run_id, 0, "", error))
+    except RunForgotten:
+        pass  # nothing is left to verify, and that is on purpose
     else:
         found.entries += len(loaded.rows)
         return loaded

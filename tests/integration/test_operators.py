@@ -633,6 +633,17 @@ def test_w16_a_forgotten_runs_key_is_refused_and_the_effect_does_not_run_again(j
     assert desk.shop.executions[KEY] == 1
 
 
+def test_a_forgotten_run_is_listed_and_verified_as_nothing(memory: Journal) -> None:
+    desk = Desk(memory, keyed())
+    desk.do("run", "r", desk.order, 2)
+    desk.advance(hours=25)
+    desk.do("forget", "r")
+    verified = desk.do("verify")
+    assert (verified.runs, verified.entries, verified.broken) == (1, 0, [])
+    assert [info.run_id for info in desk.do("list")] == ["r"]
+    assert desk.do("doubt").doubts == ()
+
+
 def test_a_run_is_not_forgotten_while_its_key_may_be_asked_for(memory: Journal) -> None:
     desk = Desk(memory, keyed())
     desk.do("run", "r", desk.order, 2)
