@@ -9,6 +9,7 @@ from recovery import (
     Answer,
     Applied,
     AsyncRun,
+    Batched,
     Bound,
     Call,
     Effect,
@@ -130,6 +131,35 @@ def runs(database: str) -> None:
 wanted: Workflow[[], None] = other
 
 
+@effect(contracts.Probeable(batch=contracts.Batch.PER_ITEM_RESULT), rejects=(OutOfStock,))
+def ship(call: Call, *, skus: list[str]) -> Batched[int]:
+    return Batched([Found(1), Refused(OutOfStock(sku=skus[0])), InFlight()])
+
+
+@ship.probe
+def shipped(call: Call, *, skus: list[str]) -> Answer[Batched[int]]:
+    return Found(Batched([Found(1)]))
+
+
+@effect(contracts.Read(valid_for=timedelta(minutes=1)))
+def in_stock(call: Call, *, sku: str) -> int:
+    return 1
+
+
+@effect(contracts.Keyed(window=contracts.UNPUBLISHED))
+def once_only(call: Call) -> None:
+    return None
+
+
+@workflow
+def batches(run: Run) -> int:
+    sent = run.perform(ship(skus=["a", "b"]))
+    assert_type(sent, Batched[int])
+    assert_type(sent.applied, dict[int, int])
+    assert_type(sent.rejected, dict[int, Rejection])
+    return assert_type(run.perform(in_stock(sku="a")), int)
+
+
 # -- wrong -------------------------------------------------------------------------------------------------------------
 
 reserve(sku="a", units="2")  # expect-error: wrong type
@@ -148,6 +178,9 @@ Refused(errors.EffectInDoubt())  # expect-error: not a Rejection
 Call(key="k")  # expect-error: a driver knows more than that
 effect()  # expect-error: no contract
 effect(contracts.Keyed())  # expect-error: no window
+effect(contracts.Keyed(window=None))  # expect-error: say UNPUBLISHED
+effect(contracts.FirstSent(window=contracts.UNPUBLISHED))  # expect-error: a fence is a number
+effect(contracts.Read(window=timedelta(hours=1)))  # expect-error: a read has none
 effect(contracts.Opaque(), timeout=30)  # expect-error: not a timedelta
 effect(contracts.Opaque(), rejects=(ValueError,))  # expect-error: not a Rejection
 
