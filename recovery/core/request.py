@@ -27,6 +27,7 @@ class Request:
     can_probe: bool
     can_close: bool
     subject: Any
+    valid_until_us: int | None = None  # of this call; the contract may say sooner
 
     def intent(self, step: str, at_us: int) -> Intent:
         return Intent(
@@ -40,8 +41,14 @@ class Request:
             contract=self.contract.digest,
             timeout_us=self.timeout_us,
             at_us=at_us,
-            valid_until_us=None if self.contract.valid_for_us is None else at_us + self.contract.valid_for_us,
+            valid_until_us=self._valid_until(at_us),
         )
+
+    def _valid_until(self, at_us: int) -> int | None:
+        """The sooner of what this call and its contract say."""
+        for_us = self.contract.valid_for_us
+        said = (self.valid_until_us, None if for_us is None else at_us + for_us)
+        return min((until for until in said if until is not None), default=None)
 
 
 def holding(contracts: tuple[Contract, ...], holds: frozenset[str]) -> bool:

@@ -11,7 +11,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import wraps
 from types import FrameType
@@ -22,6 +22,7 @@ from recovery.core.contracts import Contract, Kind
 from recovery.core.entries import JSON, Answered
 from recovery.core.errors import DefinitionError, ValueUnreadable
 from recovery.core.ids import check_scope
+from recovery.core.instants import instant_us
 from recovery.definitions.agreement import (
     check_colour,
     check_contract,
@@ -91,6 +92,7 @@ class Bound(Generic[T]):
     effect: Effect[..., T]
     stored: Mapping[str, JSON]
     fingerprint: str
+    valid_until_us: int | None = None
     _owed: list[str] = field(default_factory=list, repr=False, compare=False)  # who waits for it to be performed
 
     def perform_is_owed(self) -> Self:
@@ -104,10 +106,16 @@ class Bound(Generic[T]):
 
     def __del__(self) -> None:
         if self._owed:
-            said = (
-                f"effect {self.effect.name!r} was bound in a workflow and never performed: nothing was sent. Use run.perform(...)"
-            )
-            warnings.warn(said, RuntimeWarning, stacklevel=2)
+            said = f"effect {self.effect.name!r} was bound in a workflow and never performed: nothing was sent"
+            warnings.warn(f"{said}. Use run.perform(...)", RuntimeWarning, stacklevel=2)
+
+    def until(self, at: datetime) -> Bound[T]:
+        """The same call, wanted only until `at`, with its time zone: from then on nothing is sent. The intent keeps what was said first."""
+        if at.utcoffset() is None:
+            raise ValueError("until(at) needs a time with a time zone, such as datetime.now(UTC) + timedelta(minutes=10)")
+        owed = [*self._owed]
+        self.taken()  # the debt goes over to the copy
+        return replace(self, valid_until_us=instant_us(at), _owed=owed)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -153,8 +161,8 @@ class Effect(Generic[P, T]):
         self.environment = environment or Environment(name)
         self.rejects = rejections_by_name(rejects, name)
         self.outcome: Codec[T] = outcome_codec(name, contract, self.signature.returns, self.rejects)
-        original = contract.lookup is None or contract.lookup.original
-        self.replies = Replies(self.signature.where, self.outcome, self.rejects, original, contract.kind is Kind.SWALLOW)
+        original, swallowed = contract.lookup is None or contract.lookup.original, contract.kind is Kind.SWALLOW
+        self.replies = Replies(self.signature.where, self.outcome, self.rejects, original, swallowed)
         self.probe_body: Callable[..., Any] | None = None
         self.close_body: Callable[..., Any] | None = None
         self.compensated_by: Effect[..., Any] | None = None
@@ -171,8 +179,6 @@ class Effect(Generic[P, T]):
     def accepts_none(self) -> bool:
         """Whether None is one of its values, so that an effect that is applied without a value can still return."""
         return takes_none(self.outcome)
-
-    # -- binding -------------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Bound[T]:
         """Bind arguments; nothing happens yet. Raises ValueNotStorable for what cannot be stored."""
@@ -191,8 +197,6 @@ class Effect(Generic[P, T]):
         """The parameters as JSON Schema, for a tool's declaration."""
         description = {"description": inspect.cleandoc(self.__doc__)} if self.__doc__ else {}
         return {"title": self.name, **description, **self.signature.json_schema()}
-
-    # -- what came out -------------------------------------------------------------------------------------------------
 
     def returned(self, value: T) -> Answered:
         """The body returned `value`."""

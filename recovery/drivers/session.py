@@ -53,6 +53,7 @@ class Session:
             can_probe=effect.probe_body is not None,
             can_close=effect.close_body is not None,
             subject=bound,
+            valid_until_us=bound.valid_until_us,
         )
 
     async def decide(self, step: str, deciding: Deciding) -> Any:

@@ -39,6 +39,7 @@ from recovery import (
 )
 from recovery.contracts import Batch, Deletion, Enforced, Lookup
 from recovery.core.entries import Intent, OutcomeKind, Settled
+from recovery.core.instants import instant_us, moment
 from recovery.storage import open_journal
 from recovery.storage.reading import read
 from recovery.testing.clock import ManualClock
@@ -195,14 +196,14 @@ def test_mixed_gives_the_items(place: Place) -> None:
     assert place.settled().outcome is OutcomeKind.MIXED
 
 
-def test_a_batch_with_an_open_item_is_asked_about_until_none_is_open(place: Place) -> None:
-    """The request is not sent a second time: its applied item would be applied twice."""
-    partly = Batched([Found(1), InFlight()])
-    wholly = Batched([Found(1), Refused(OutOfStock(sku="A"))])
+@pytest.mark.parametrize(("last", "asked"), [(Found(2), 1), (Refused(OutOfStock(sku="A")), 2)])
+def test_a_batch_with_an_open_item_is_asked_about_until_none_is_open(place: Place, last: Any, asked: int) -> None:
+    """The request is not sent a second time: its applied item would be applied twice. A rejection is asked about again once all is quiet."""
+    partly, wholly = Batched([Found(1), InFlight()]), Batched([Found(1), last])
     contract = contracts.Probeable(batch=Batch.PER_ITEM_RESULT, settle_window=timedelta(seconds=1))
     made = place.effect(contract, Batched[int], [partly], probed=[Found(wholly)])
     assert place.perform(made) == wholly
-    assert (len(place.calls), len(place.asked)) == (1, 1)
+    assert (len(place.calls), len(place.asked)) == (1, asked)
 
 
 def test_a_keyed_batch_with_an_open_item_is_sent_again_whole(place: Place) -> None:
@@ -228,6 +229,34 @@ def test_what_lapsed_after_it_may_have_left_is_closed(place: Place) -> None:
     with pytest.raises(errors.RunFailed, match="NotExecuted"):
         place.perform(place.effect(brief, int, [TimeoutError()]))
     assert place.settled().row == "refused-for-ever"
+
+
+@pytest.mark.parametrize(("after", "sent"), [(timedelta(0), False), (timedelta(seconds=1), True)])
+@pytest.mark.parametrize("brief", [True, False])
+def test_a_call_may_say_itself_until_when_it_is_wanted(place: Place, after: timedelta, sent: bool, brief: bool) -> None:
+    """An approval that ends at a moment: one that has ended buys nothing. A contract may only shorten it."""
+    made = place.effect(contracts.Keyed(window=DAY, valid_for=timedelta(days=1) if brief else None), int, [7])
+    until = moment(place.clock.wall_us()) + after
+
+    def bound() -> Any:
+        return made().until(until)
+
+    if sent:
+        assert place.perform(bound) == 7
+    else:
+        with pytest.raises(errors.RunFailed, match="NotExecuted"):
+            place.perform(bound)
+    assert len(place.calls) == sent
+    assert place.intent().valid_until_us == instant_us(until)
+    assert made().until(until).fingerprint == made().fingerprint
+
+
+def test_until_needs_a_time_zone() -> None:
+    @effect(contracts.Opaque())
+    def act(call: Call) -> None: ...
+
+    with pytest.raises(ValueError, match="time zone"):
+        act().until(datetime(2026, 1, 1))  # noqa: DTZ001
 
 
 def test_in_doubt_parks(place: Place) -> None:
