@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import Any
 
@@ -249,6 +249,28 @@ def test_a_call_may_say_itself_until_when_it_is_wanted(place: Place, after: time
     assert len(place.calls) == sent
     assert place.intent().valid_until_us == instant_us(until)
     assert made().until(until).fingerprint == made().fingerprint
+
+
+def test_a_call_with_an_end_that_nobody_performs_is_said_once() -> None:
+    """And one that is performed is not: the copy takes the debt over."""
+    end = datetime(2100, 1, 1, tzinfo=UTC)
+
+    @effect(contracts.Opaque())
+    def act(call: Call) -> None: ...
+
+    @workflow
+    def forgets(run: Run) -> None:
+        act().until(end)
+
+    @workflow
+    def performs(run: Run) -> None:
+        run.perform(act().until(end))
+
+    with Engine("memory://", workflows=[forgets, performs]) as engine:
+        engine.run("good", performs)  # a warning would be an error here
+        with pytest.warns(RuntimeWarning, match="never performed") as said:
+            engine.run("bad", forgets)
+    assert len(said) == 1
 
 
 def test_until_needs_a_time_zone() -> None:
