@@ -34,7 +34,12 @@ def judged_again(world: World, loaded: Loaded) -> Iterator[str]:
         if missing := set(ROW_BY_NAME[entry.row].assumes) - set(entry.assumptions):
             yield f"{about} without naming {', '.join(sorted(missing))}"
         # A superseded worker may have added evidence while this was judged, so both readings are right.
-        rows = [_row(world, loaded, entry, seq, known) for known in ([], [noted.observation for noted in late])]
+        # What is judged since a restore is judged as restored, which the entry itself does not say.
+        rows = [
+            _row(world, loaded, entry, seq, known, restored)
+            for known in ([], [noted.observation for noted in late])
+            for restored in {False, loaded.restored}
+        ]
         if entry.row not in rows:
             yield f"{about}, and judging again gives {rows[0]}"
 
@@ -43,7 +48,7 @@ def _of_the_run(entry: Verdict | Settled) -> bool:
     return isinstance(entry, Verdict) and entry.action == Action.DIVERGE
 
 
-def _row(world: World, loaded: Loaded, entry: Verdict | Settled, seq: int, late: list[Observation]) -> str:
+def _row(world: World, loaded: Loaded, entry: Verdict | Settled, seq: int, late: list[Observation], restored: bool) -> str:
     before: list[Entry] = loaded.entries[: seq - 1]
     step = fold(loaded.run.run_id, before, late).steps[entry.step]
     assert isinstance(step, EffectStep)
@@ -54,6 +59,8 @@ def _row(world: World, loaded: Loaded, entry: Verdict | Settled, seq: int, late:
         budget=world.budget,
         can_probe=askable.can_probe,
         can_close=askable.can_close,
+        restored=restored,
+        incarnation=loaded.rows[seq - 1].epoch.incarnation,
         scope_changed=entry.row == "scope-changed" and bool(world.scopes - {step.intent.scope}),
     )
     return conclude(step, situation, entry.observation if isinstance(entry, Settled) else None).row.name

@@ -142,6 +142,7 @@ class Strikes(Strict):
     full: bool | None = Field(None, description="the disk takes no more appends until this is false again")
     back_up: Literal[True] | None = Field(None, description="a backup is made")
     restore: Literal[True] | None = Field(None, description="the last backup is put back")
+    declare_restored: Literal[True] | None = Field(None, description="a person says that the database was restored")
     corrupt: int | None = Field(None, ge=1, description="the body of this entry of `run-1` changes on the disk")
 
 

@@ -88,6 +88,7 @@ def _emptied(journal: Journal, engine: sa.Engine, url: str) -> Shelf:
     tables = [f'"{table}"' for table in metadata.tables if table != _KEPT]
     truncate = [f"TRUNCATE {', '.join(tables)} RESTART IDENTITY CASCADE"]
     statements = truncate if engine.dialect.name == "postgresql" else [f"DELETE FROM {table}" for table in tables]  # noqa: S608
+    statements.append(f'UPDATE "{_KEPT}" SET incarnation = 0')  # noqa: S608  # a play may have declared a restore
 
     @contextmanager
     def emptied() -> Iterator[Journal]:

@@ -18,6 +18,7 @@ from recovery.core.policy import Budget, Lease
 from recovery.definitions.effect import Effect
 from recovery.definitions.effect import Environment as Declared
 from recovery.definitions.workflow import Workflow
+from recovery.engine import Engine
 from recovery.ports import Journal, Owner
 from recovery.testing.clock import ManualClock
 from recovery.testing.disks import PutBack, backup, corrupt
@@ -214,6 +215,8 @@ class Stage:
             if self._backup is None:
                 raise Failed(["the journal has not been backed up"])
             self._backup()
+        if what.declare_restored:
+            Engine(self.journal, clock=self.clock).declare_restored(by="a person", reason="the last backup was put back")
         if what.corrupt is not None:
             corrupt(self.journal, DEFAULT_RUN, what.corrupt)
             self._spoiled.add(DEFAULT_RUN)
