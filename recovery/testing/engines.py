@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
@@ -16,12 +16,14 @@ from typing import Any
 
 from recovery.claims import World
 from recovery.core.contracts import microseconds
+from recovery.core.entries import OutcomeKind
 from recovery.core.errors import RecoveryError
 from recovery.core.policy import Budget, Lease
 from recovery.definitions.recovered import Recovered
 from recovery.definitions.workflow import Workflow
 from recovery.engine import AsyncEngine, Engine
 from recovery.engine.wiring import Wiring
+from recovery.operators.resolving import Resolved
 from recovery.ports import Journal, Owner
 from recovery.testing.clock import ManualClock
 from recovery.testing.journals import Host, ProcessClock, ProcessJournal
@@ -83,6 +85,13 @@ class Program:
             return self._came("recover", run_id, limit, lambda: asyncio.run(recovering(run_id, wait_for_owner=wait, budget=budget)))
         return self._came("recover", run_id, limit, lambda: engine.recover(run_id, wait_for_owner=wait, budget=budget))
 
+    def resolve(self, run_id: str, step: str, outcome: OutcomeKind, value: Any) -> Ended:
+        """A person's word, given with this process's engine."""
+        engine, said = self.engine, {"evidence": "a look", "by": "a person", "reason": "the scenario says so", "value": value}
+        if isinstance(engine, PlacedAsyncEngine):
+            return self._came("resolve", run_id, None, lambda: asyncio.run(_awaited(engine.resolve(run_id, step, outcome, **said))))
+        return self._came("resolve", run_id, None, lambda: engine.resolve(run_id, step, outcome, **said))
+
     def _came(self, verb: str, run_id: str, budget_us: int | None, call: Callable[[], Any]) -> Ended:
         """Make the call and write down what it came to. Raises Killed."""
         began_us = self.process.now_us()
@@ -98,6 +107,8 @@ class Program:
             exit_, error, message = "bug", type(raised).__name__, traceback.format_exc()
         else:
             value = came
+            if isinstance(came, Resolved):
+                value, exit_ = None, "resolved"  # the step is, and the run goes on with its next recovery
             if isinstance(came, Recovered):
                 value, exit_, rows = came.value, EXITS[came.exit_code], tuple(verdict.row for verdict in came.verdicts)
                 error, message = ("", "") if came.error is None else (type(came.error).__name__, str(came.error))
@@ -119,6 +130,10 @@ class Program:
         said = f": {message}" if message else f" with {value!r}" if exit_ == "settled" else ""
         self.process.ledger.add(ended, self.process.name, f"{verb} {run_id} ends, {exit_}{said}")
         return ended
+
+
+async def _awaited(coming: Awaitable[Any]) -> Any:
+    return await coming
 
 
 def program(

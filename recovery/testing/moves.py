@@ -93,6 +93,16 @@ class Resume(_Stopping):
     resume: Name = Field(description="the actor")
 
 
+class Resolve(Strict):
+    """A person says what came of a step."""
+
+    resolve: str = Field(description="the step, such as reserve#1")
+    says: OutcomeKind = Field(description="applied, rejected, not_executed, ...")
+    value: Any = Field(None, description="the value, where one is said")
+    id: RunId = Field("run-1", description="the run id")
+    expect: Came | None = Field(None, description="where it is refused: the exit and the error")
+
+
 class Kill(Strict):
     """A paused process dies where it stands."""
 
@@ -245,6 +255,7 @@ Move: TypeAlias = Annotated[
     Annotated[Run, Tag("run")]
     | Annotated[Recover, Tag("recover")]
     | Annotated[Resume, Tag("resume")]
+    | Annotated[Resolve, Tag("resolve")]
     | Annotated[Kill, Tag("kill")]
     | Annotated[Advance, Tag("advance")]
     | Annotated[Environment, Tag("environment")]
@@ -252,7 +263,7 @@ Move: TypeAlias = Annotated[
     | Annotated[Clock, Tag("clock")]
     | Annotated[Change, Tag("change")]
     | Annotated[Expect, Tag("expect")],
-    by_verb("run", "recover", "resume", "advance", "environment", "journal", "clock", "change", "kill", "expect"),
+    by_verb("run", "recover", "resume", "resolve", "advance", "environment", "journal", "clock", "change", "kill", "expect"),
 ]
 
-MOVES = (Run, Recover, Resume, Kill, Advance, Environment, Journal, Clock, Change, Expect)
+MOVES = (Run, Recover, Resume, Resolve, Kill, Advance, Environment, Journal, Clock, Change, Expect)

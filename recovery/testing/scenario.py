@@ -72,6 +72,7 @@ class EffectSpec(Strict):
     timeout: Duration = Field(timedelta(seconds=30), description="how long one attempt may take")
     window: Duration | None = Field(None, description="how long the key is promised to be remembered")
     window_starts: WindowStart | None = Field(None, description="what that counts from")
+    valid_for: Duration | None = Field(None, description="how long an intent stays wanted")
     settle_window: Duration | None = Field(None, description="how long a copy may act after its sender gave up")
     clock_error: Duration | None = Field(None, description="how far two clocks may differ")
     lookup: LookupSpec | None = Field(None, description="what can be asked")
@@ -127,6 +128,7 @@ class EffectSpec(Strict):
 
 _CONTRACT_FIELDS = {
     "window": "window_us",
+    "valid_for": "valid_for_us",
     "settle_window": "settle_window_us",
     "clock_error": "clock_error_us",
     "replay": "replay_success",

@@ -41,6 +41,7 @@ from recovery.testing.moves import (
     Kill,
     Move,
     Recover,
+    Resolve,
     Resume,
     Run,
     Stop,
@@ -157,6 +158,9 @@ class Stage:
                 self._hear(move, made.process.start(lambda: made.recover(move.id, move.wait, budget), _stop_of(move)))
             case Resume():
                 self._hear(move, self._paused(move.resume).resume(_stop_of(move)))
+            case Resolve():
+                made = self._program("person")
+                self._hear(move, made.process.start(lambda: made.resolve(move.id, move.resolve, move.says, move.value), None))
             case Kill():
                 self._paused(move.kill).kill()
             case Advance():
@@ -175,9 +179,9 @@ class Stage:
             case Expect():
                 self._require(list(unmet(move.expect, self.world())))
 
-    def _hear(self, move: Run | Recover | Resume, report: Report) -> None:
+    def _hear(self, move: Run | Recover | Resume | Resolve, report: Report) -> None:
         """What became of the process, against what the move says."""
-        stop = _stop_of(move)
+        stop = None if isinstance(move, Resolve) else _stop_of(move)
         if report.state == "endless":
             raise Failed([f"it passed more than {PASSAGES_MAX} places and never ended"])
         if stop is not None and report.state == "ended":
