@@ -15,12 +15,14 @@ from dataclasses import MISSING, fields
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from types import FunctionType
+from typing import Any, get_args, get_origin
 
 import typer.main
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+import recovery
 from recovery import catalogue, cli, crashpoints
 from recovery.console import contracts as console_contracts
 from recovery.core import contracts, entries, errors, facts
@@ -28,6 +30,7 @@ from recovery.core.errors import ExitCode
 from recovery.core.rows import Action
 from recovery.core.truth import REFUSALS
 from recovery.core.verdicts import ROWS, Facts
+from recovery.engine.wiring import Wiring
 from recovery.testing import environment, moves, scenario, steps
 
 DOCS = Path(__file__).resolve().parent
@@ -414,7 +417,150 @@ def _cited(source: catalogue.Source) -> str:
     return console_contracts.cited(source) if source.url is None else f"[{source.title}]({source.url}); {source.read}"
 
 
+API: dict[str, tuple[str, ...]] = {
+    "Engines": ("Engine", "AsyncEngine", "Budget", "Lease"),
+    "Definitions": ("effect", "Effect", "Bound", "Environment", "Call", "Rejection", "workflow", "Workflow"),
+    "In a workflow": ("Run", "AsyncRun", "Applied", "Rejected", "Batched"),
+    "Answers": (
+        "Answer", "Found", "Refused", "Accepted", "Absent", "InFlight", "Gone", "Foreign", "Mismatch", "Closed", "Expired",
+        "Indeterminate", "Unreachable", "TurnedAway", "NotSent", "ReplyWas",
+    ),
+    "Reports": ("Recovered", "RunInfo", "StepVerdict", "Receipt", "Contradiction", "Proposal", "Status"),
+}  # fmt: skip
+"""The public names by what one looks for; those that are in no section come last."""
+
+FACES: dict[str, tuple[str, ...]] = {
+    "Effect": ("__call__", "parse", "json_schema", "probe", "close", "compensation"),
+    "Bound": ("arguments",),
+    "Workflow": (),
+}
+"""What users call of the classes whose other methods are for engines."""
+
+INSIDE = frozenset({"clock", "flush", "identify", "info", "new_token", "proven_dead", "surroundings", "world"})
+"""Methods of the engines that are for the package itself."""
+
+
+def api_page() -> str:
+    lines = [
+        "# Names in Python",
+        "",
+        "Everything in `recovery.__all__`, with its signature and what it says of itself. Durations are `timedelta`, times are `datetime` with a",
+        "time zone. What each error means: [errors](errors.md). The fields of contracts: [contracts](contracts.md).",
+        "",
+    ]
+    placed = {name for names in API.values() for name in names} | {"contracts", "errors"}
+    others = tuple(name for name in recovery.__all__ if name not in placed)
+    for title, names in (API | ({"Others": others} if others else {})).items():
+        lines += [f"## {title}", ""]
+        for name in names:
+            lines += _api(name, getattr(recovery, name))
+    lines += [
+        "## Contracts",
+        "",
+        "In `recovery.contracts`. Arguments that are not given are named among a verdict's assumptions.",
+        "",
+    ]
+    for build in CONSTRUCTORS:
+        lines += [f"### contracts.{build.__name__}", "", *_code(f"contracts.{build.__name__}", build), _summary(build), ""]
+    return "\n".join(lines)
+
+
+def _api(name: str, value: Any) -> list[str]:
+    if not isinstance(value, type) and get_args(value):
+        return [f"### {name}", "", "One of: " + ", ".join(f"`{_origin(item)}`" for item in get_args(value)) + ".", ""]
+    if isinstance(value, type) and issubclass(value, StrEnum):
+        return [f"### {name}", "", *_table(("value", "meaning"), _members(value)), ""]
+    lines = [f"### {name}", "", *(_code(name, value) if _constructed(value) else []), _prose(value), ""]
+    if isinstance(value, type):
+        if issubclass(value, Wiring):
+            lines += [_prose(Wiring), ""]
+        for method in _face(name, value):
+            lines += _method(name, method, inspect.getattr_static(value, method))
+    return lines
+
+
+def _constructed(value: Any) -> bool:
+    """Whether people call it: an Effect, a Workflow, a Run and a report are made for them."""
+    return not isinstance(value, type) or value.__name__ not in {"Effect", "Workflow", "Bound", "Run", "AsyncRun", "Rejection"}
+
+
+def _face(name: str, cls: type) -> list[str]:
+    if name in FACES:
+        return list(FACES[name])
+    own = [of for of in cls.__mro__ if of.__module__.startswith("recovery.") and of is not recovery.errors.RecoveryError]
+    found = dict.fromkeys(method for of in own for method in vars(of) if not method.startswith("_"))
+    return [
+        method
+        for method in found
+        if method not in INSIDE and isinstance(inspect.getattr_static(cls, method), FunctionType | property | classmethod)
+    ]
+
+
+def _method(name: str, method: str, value: Any) -> list[str]:
+    what = _prose(value.fget if isinstance(value, property) else value)
+    if re.fullmatch(r"As Engine\.\w+\.", what):
+        return [f"`async {name}.{method}`: as `Engine.{method}`.", ""]
+    if isinstance(value, property):
+        return [f"`{name}.{method}`: a property. {what}".strip(), ""]
+    shown = name if method == "__call__" else f"{name}.{method}"
+    function = value.__func__ if isinstance(value, classmethod) else value
+    return [*_code(shown, function, bound=True), *([what, ""] if what else [])]
+
+
+def _code(shown: str, value: Any, *, bound: bool = False) -> list[str]:
+    """A signature as one block of text, a parameter per line where it is long."""
+    signature = inspect.signature(value)
+    parameters = list(signature.parameters.values())[1 if bound else 0 :]
+    parts: list[str] = []
+    for index, parameter in enumerate(parameters):
+        kinds = [other.kind for other in parameters[:index]]
+        if parameter.kind is parameter.KEYWORD_ONLY and not {parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL} & set(kinds):
+            parts.append("*")
+        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        default = "" if parameter.default is parameter.empty else f" = {_value(parameter.default)}"
+        parts.append(f"{stars}{parameter.name}{_annotation(parameter.annotation)}{default}")
+        behind = parameters[index + 1].kind if index + 1 < len(parameters) else None
+        if parameter.kind is parameter.POSITIONAL_ONLY and behind is not parameter.POSITIONAL_ONLY:
+            parts.append("/")
+    returns = "" if isinstance(value, type) else _annotation(signature.return_annotation).replace(": ", " -> ", 1)
+    prefix = "async " if inspect.iscoroutinefunction(value) else ""
+    line = f"{prefix}{shown}({', '.join(parts)}){returns}"
+    if len(line) > 110:
+        line = f"{prefix}{shown}(\n" + "".join(f"    {part},\n" for part in parts) + f"){returns}"
+    return ["```text", *line.splitlines(), "```", ""]
+
+
+def _annotation(given: Any) -> str:
+    if given is inspect.Parameter.empty:
+        return ""
+    return f": {given if isinstance(given, str) else getattr(given, '__name__', given)}"
+
+
+def _value(default: Any) -> str:
+    if isinstance(default, StrEnum):
+        return f"{type(default).__name__}.{default.name}"
+    if default == contracts.FOR_EVER:
+        return "FOR_EVER"
+    if isinstance(default, timedelta):
+        return f"timedelta(seconds={default / timedelta(seconds=1):g})" if default else "timedelta(0)"
+    return "..." if repr(default).startswith("<") else repr(default)
+
+
+def _prose(value: Any) -> str:
+    """A docstring, its lines `name: what it is` as a list."""
+    return re.sub(r"(?m)^([a-z_]+(?:, [a-z_]+)*): ", r"- `\1`: ", inspect.cleandoc(value.__doc__ or ""))
+
+
+def _summary(value: Any) -> str:
+    return inspect.cleandoc(value.__doc__ or "").partition("\n\n")[0]
+
+
+def _origin(item: Any) -> str:
+    return str(getattr(get_origin(item) or item, "__name__", item))
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "reference/api.md": api_page,
     "reference/cli.md": cli_page,
     "reference/contracts.md": contracts_page,
     "reference/crash-points.md": crash_points_page,

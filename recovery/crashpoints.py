@@ -4,13 +4,14 @@ Owns the names and the trigger. Every durable write and every request that leave
 ``name.before`` and ``name.after``; an architecture test fails on one that is not. Disarmed, a point costs one comparison.
 
 A child process is armed through the environment variable ``RECOVERY_CRASH_AT=point[:occurrence]`` and kills itself with SIGKILL, so
-no ``finally`` tidies up. A simulation arms a hook in the current context instead.
+no ``finally`` tidies up. A value that names no point ends the process with exit status 2 where this module is imported. A simulation arms a hook in the current context instead.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -50,13 +51,21 @@ Hook = Callable[[str], None]
 _hook: ContextVar[Hook | None] = ContextVar("recovery_crash_hook", default=None)
 
 
+def _refused(sentence: str) -> SystemExit:
+    """Said on the way out: a worker that was to be killed and is not would pass for one that survived."""
+    sys.stderr.write(f"{sentence}\n")
+    return SystemExit(2)
+
+
 class _Armed:
     """The process-wide trigger: SIGKILL to ourselves at the n-th passage of one point."""
 
     def __init__(self, setting: str) -> None:
-        point, _, occurrence = setting.partition(":")
+        point, colon, occurrence = setting.partition(":")
         if point not in POINTS:
-            raise ValueError(f"{VARIABLE}={setting!r}: no such crash point")
+            raise _refused(f"{VARIABLE}={setting!r} names no crash point; there are: {', '.join(POINTS)}.")
+        if colon and not (occurrence.isdecimal() and int(occurrence) > 0):
+            raise _refused(f"{VARIABLE}={setting!r}: {occurrence!r} is no number of a passage. Write {point}:2 for the second one.")
         self.point = point
         self.left = int(occurrence or 1)
 

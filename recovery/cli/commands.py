@@ -17,16 +17,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recovery import crashpoints as _crashpoints  # noqa: F401  # a wrong RECOVERY_CRASH_AT ends here, before any command
 from recovery.cli.ending import carried_out
 from recovery.cli.output import Output
+from recovery.cli.parsing import Commands
 from recovery.core.entries import Status
-from recovery.core.errors import ExitCode
+from recovery.core.errors import ExitCode, RunNotFound
 
 if TYPE_CHECKING:
     from recovery.cli.target import Target
 
 app = typer.Typer(
     name="recover",
+    cls=Commands,
     help="After a crash, return the original outcome without repeating the effect, or say in doubt.\n\n"
     "Without a command it recovers the run --run-id. That is safe to repeat: a settled run prints its original outcome and nothing changes.",
     epilog="Exit codes: 0 settled, 1 settled with its own failure, 2 usage, 3 in doubt, 4 look again later, 5 diverged, 6 corrupt, "
@@ -79,12 +82,30 @@ class Common:
 
         return target(db=self.db, app=self.app)
 
+    def overruled(self) -> str:
+        """The URL, for people, of the app's own database where RECOVERY_DB overrules it; "" where it does not."""
+        if self.db or not os.environ.get("RECOVERY_DB"):
+            return ""
+        own = self.target().app
+        return "" if own is None else own.journal.url
+
 
 def _carry_out(context: typer.Context, common: Common, work: Callable[[Output, Common], ExitCode]) -> None:
     chosen = common.over(context.obj)
     output = Output(as_json=chosen.as_json)
     output.debug = output.debug or chosen.debug
-    raise typer.Exit(carried_out(lambda out: work(out, chosen), output))
+    raise typer.Exit(carried_out(lambda out: _naming_the_apps_own(out, chosen, work), output))
+
+
+def _naming_the_apps_own(output: Output, common: Common, work: Callable[[Output, Common], ExitCode]) -> ExitCode:
+    """A run that is not where RECOVERY_DB points may well be where the app's own engine keeps it."""
+    try:
+        return work(output, common)
+    except RunNotFound as error:
+        if not (own := common.overruled()) or own == error.database:
+            raise
+        told = f"{error.database}, which RECOVERY_DB names (the app's own is {own})"
+        raise RunNotFound(run_id=error.run_id, database=told) from error
 
 
 @app.callback(invoke_without_command=True)

@@ -15,14 +15,16 @@ from recovery.testing.replay import ScenarioResult, files, replay_paths
 
 
 def replay(output: Output, paths: list[Path], *, stores: list[str]) -> ExitCode:
-    """0 if all hold, 1 if one does not or there are none. Raises what a store that cannot be used raises."""
+    """0 if all hold, 1 if one does not, 2 if a file is no scenario or there are none. Raises what a store that cannot be used raises."""
     if output.as_json:
         results = replay_paths(paths, stores=stores)
     else:
         with scenarios.Counting(output.paper(), len(files(paths)) * len(stores)) as counting:
             results = replay_paths(paths, stores=stores, on_result=counting.one)
     output.answer(lambda: _document(results), lambda paper: scenarios.summary(paper, results))
-    return ExitCode.SETTLED if results and all(result.passed for result in results) else ExitCode.FAILED
+    if not results or any(not result.colour for result in results):  # what was never played has no colour
+        return ExitCode.USAGE
+    return ExitCode.SETTLED if all(result.passed for result in results) else ExitCode.FAILED
 
 
 def _document(results: list[ScenarioResult]) -> dict[str, Any]:

@@ -68,10 +68,10 @@ def _answers(step: EffectStep) -> list[str]:
 
 
 def _verdict(verdict: Verdict) -> list[tuple[str, RenderableType]]:
-    rows: list[tuple[str, RenderableType]] = [
-        ("verdict", f"{verdict.action}, row {verdict.row}: {verdict.reason}"),
-        ("assumes", words.bounded(", ".join(verdict.assumptions)) or "nothing"),
-    ]
+    row = f"row {verdict.row}" if verdict.row == verdict.reason else f"row {verdict.row}: {verdict.reason}"
+    rows: list[tuple[str, RenderableType]] = [("verdict", f"{verdict.action}, {row}")]
+    if verdict.assumptions:
+        rows.append(("assumes", words.bounded(", ".join(verdict.assumptions))))
     if verdict.next_look_us is not None:
         rows.append(("next look", words.exact(verdict.next_look_us)))
     if wanted := next((text for reason, text in SETTLED_BY.items() if reason.value == verdict.reason), None):

@@ -40,6 +40,6 @@ def _step(step: PlannedStep) -> Text:
         Text(f"{words.bounded(step.step)}: ", style="bold")
         + Text(_WOULD[step.action], style="bold yellow")
         + Text(
-            f" ({step.reason}, row {step.row}); {asked}{new}{words.bounded(step.effect)} in {where}, key {words.bounded(step.key)}{look}"
+            f" ({words.because(step.row, step.reason)}); {asked}{new}{words.bounded(step.effect)} in {where}, key {words.bounded(step.key)}{look}"
         )
     )

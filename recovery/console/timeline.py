@@ -233,8 +233,13 @@ def _settled(entry: Settled) -> Line:
         entry.at_us,
         entry.step,
         f"{' '.join(parts)}",
-        (f"because {entry.reason} ({entry.row}); {_resting(entry.assumptions)}",),
+        (_because(entry),),
     )
+
+
+def _because(entry: Settled) -> str:
+    row = "" if entry.row == entry.reason else f" ({entry.row})"
+    return f"because {entry.reason}{row}" + (f"; {_resting(entry.assumptions)}" if entry.assumptions else "")
 
 
 def _resting(assumptions: tuple[str, ...]) -> str:
@@ -242,4 +247,4 @@ def _resting(assumptions: tuple[str, ...]) -> str:
     named = [name for name in assumptions if not name.startswith("default ")]
     defaults = len(assumptions) - len(named)
     rest = f" and {words.counted(defaults, 'default')} of the contract" if defaults else ""
-    return f"assumes {', '.join(named) or 'nothing'}{rest}"
+    return f"assumes {', '.join(named) or 'none by name'}{rest}"

@@ -34,6 +34,11 @@ def value(stored: JSON, limit: int = VALUE_MAX) -> str:
     return bounded(json.dumps(stored, ensure_ascii=False), limit)
 
 
+def because(row: str, reason: str) -> str:
+    """A row with its reason, which several rows may share; a reason of the row's own name is not said twice."""
+    return f"row {row}" if row == reason else f"{reason}, row {row}"
+
+
 def digest(text: str) -> str:
     return text[:DIGEST_SHOWN]
 

@@ -188,7 +188,7 @@ class StoreDamaged(JournalError):
 
 
 class StoreUnavailable(JournalError):
-    template = "The database {url} did not answer ({problem}). Whether the last write is stored is unknown until it does; it is safe to run the same command again."
+    template = "The database {url} did not answer ({problem}). {fate}; it is safe to run the same command again."
 
 
 class RunForgotten(JournalError):

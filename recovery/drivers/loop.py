@@ -36,6 +36,7 @@ from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import IN_WORKFLOW
 from recovery.drivers.asking import Surroundings, called_too_late, failed_decision
 from recovery.drivers.session import Session
+from recovery.logs import logger
 from recovery.ports import Hold
 from recovery.storage.writer import Writer
 
@@ -126,7 +127,11 @@ class Driver(ABC):
 
     async def _sleep(self, operation: Sleep) -> None:
         """In naps, so that a clock that steps or a machine that was suspended is noticed. A virtual clock skips instead."""
+        told = False
         while seconds := self.surroundings.left(operation, await self._now()):
+            if not told:
+                logger("waiting").info(operation.why, seconds=round(seconds, 3))  # an engine that waits looks like one that hangs
+                told = True
             if not self.surroundings.clock.skip(seconds):
                 await self._pause(min(seconds, self.surroundings.nap_seconds_max))
 

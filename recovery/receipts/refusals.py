@@ -4,6 +4,7 @@ RecoveryError
   UsageError
     TransactionUnfit    the service's own mistake; nothing happened
   ReceiptRefusal
+    KeyUnfit      400   there is no key, or it cannot be one; nothing happened
     KeyMismatch   422   the key belongs to another request; nothing happened
     InFlight      409   somebody else holds the key or the database; this call did nothing
     Closed        410   the key is refused for ever; nothing happened under it
@@ -39,6 +40,15 @@ class ReceiptRefusal(RecoveryError):
     """No outcome for this call. Roll the transaction back or go on with it: the refused call left nothing in it."""
 
     http_status: ClassVar[int] = 500
+
+
+class KeyUnfit(ReceiptRefusal):
+    """Fields: key (as it came, None included), problem. Without a key a request cannot be told from its own copy, so it is refused."""
+
+    http_status = 400
+    template = (
+        "The idempotency key {key!r} cannot be used: {problem}. Nothing happened. Send one key with every copy of one request."
+    )
 
 
 class KeyMismatch(ReceiptRefusal):

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from recovery.core.errors import InvariantViolated
+from recovery.core.errors import InvalidName, InvariantViolated
 from recovery.core.ids import Epoch, check_key
 from recovery.receipts.holding import Held, held, read_clock
 from recovery.receipts.records import JSON, Absent, Kind, Receipt, decode, encode, parse_epoch, rejection_fields, rejection_name
@@ -23,6 +23,7 @@ from recovery.receipts.refusals import (
     Closed,
     Expired,
     KeyMismatch,
+    KeyUnfit,
     RetentionTooShort,
     Superseded,
     TooLate,
@@ -73,7 +74,7 @@ class Receipts:
         the rejection is remembered. Whatever else it raises passes through; effect and receipt are rolled back, nothing is remembered.
 
         Concurrent calls with one key wait for the first one's transaction to end. ``not_after_us`` and ``epoch`` refuse late copies, for work
-        that is not decided yet. Raises KeyMismatch, InFlight, Closed, Expired, TooLate, Superseded, Unfinished, TransactionUnfit, ValueNotStorable.
+        that is not decided yet. Raises KeyUnfit, KeyMismatch, InFlight, Closed, Expired, TooLate, Superseded, Unfinished, TransactionUnfit, ValueNotStorable.
         """
         if not fingerprint:
             raise TransactionUnfit(key=key, problem="the request has no fingerprint", advice="Use receipts.fingerprint(request).")
@@ -189,7 +190,7 @@ class Receipts:
 
     @contextmanager
     def _held(self, connection: sa.Connection, scope: str, key: str) -> Iterator[Held]:
-        check_key(key)
+        _check_key(key)
         with held(connection, self.table, scope=scope, key=key, block=self.block, clock_us=self._clock_us) as hold:
             if hold.row is not None and hold.row.kind == Kind.OPEN:
                 raise Unfinished(scope=scope, key=key)
@@ -242,6 +243,16 @@ class Receipts:
         if seen is not None and (epoch is None or epoch < seen):
             raise Superseded(scope=row.scope if row else "", key=row.key if row else "", seen=str(seen), given=str(epoch or "none"))
         return epoch
+
+
+def _check_key(key: object) -> None:
+    """What a service was sent is not typed: a header that is missing comes as None."""
+    if not isinstance(key, str):
+        raise KeyUnfit(key=key, problem="the request has no key")
+    try:
+        check_key(key)
+    except InvalidName as error:
+        raise KeyUnfit(key=key, problem=f"a key has {error.rule}") from error
 
 
 @contextmanager

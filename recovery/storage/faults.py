@@ -48,6 +48,8 @@ _SERVER_PASSING: Final = (
 
 _POSTGRES_OUR_FAULT: Final = ("22", "42")  # a value or a statement that the server cannot understand
 
+ASKED: Final = "It was only asked, and nothing was written"
+WRITING: Final = "Whether the last write is stored is unknown until it does"
 MIGRATE: Final = "Run `recover migrate` on it."
 
 
@@ -68,10 +70,19 @@ def transient(error: Exception) -> bool:
     return type(cause).__name__ in {"OperationalError", "ConnectionTimeout"} and not _refused_by_server(cause)
 
 
-def translated(error: Exception, url: str) -> Exception:
-    """What to raise instead of a driver's error, `from` it. `url` is the one for people."""
+def translated(error: Exception, url: str, *, writing: bool = True) -> Exception:
+    """What to raise instead of a driver's error, `from` it. `url` is the one for people. writing: whether a write was under way."""
+    meant = _meaning(error, url)
+    return (
+        StoreUnavailable(url=url, problem=meant.problem, fate=ASKED)
+        if isinstance(meant, StoreUnavailable) and not writing
+        else meant
+    )
+
+
+def _meaning(error: Exception, url: str) -> Exception:
     if not isinstance(error, DBAPIError):
-        return StoreUnavailable(url=url, problem=first_line(error))
+        return StoreUnavailable(url=url, problem=first_line(error), fate=WRITING)
     cause = error.orig
     if isinstance(error, IntegrityError):
         return _not_understood(cause, url)
@@ -87,7 +98,7 @@ def translated(error: Exception, url: str) -> Exception:
             return SchemaMismatch(url=url, problem="is not migrated", advice=MIGRATE)
         if _sqlite_code(cause) == sqlite3.SQLITE_ERROR:
             return _not_understood(cause, url)
-        return StoreUnavailable(url=url, problem=first_line(cause))
+        return StoreUnavailable(url=url, problem=first_line(cause), fate=WRITING)
     state = _sqlstate(cause)
     if state in _POSTGRES_UNMIGRATED:
         return SchemaMismatch(url=url, problem="is not migrated", advice=MIGRATE)
@@ -97,7 +108,7 @@ def translated(error: Exception, url: str) -> Exception:
         return _not_understood(cause, url)
     if not state and (_refused_by_server(cause) or type(cause).__name__ == "ProgrammingError"):
         return StoreUrlError(url=url, problem=first_line(cause), advice="Check the URL.")
-    return StoreUnavailable(url=url, problem=first_line(cause))
+    return StoreUnavailable(url=url, problem=first_line(cause), fate=WRITING)
 
 
 def _not_understood(cause: BaseException | None, url: str) -> InvariantViolated:

@@ -58,7 +58,7 @@ def migrate_file(path: Path, shown_url: str) -> tuple[str | None, str]:
     except SQLAlchemyError as error:
         raise _blamed(error, shown_url) from error
     except Timeout as error:
-        raise StoreUnavailable(url=shown_url, problem=f"another process holds {path}.lock") from error
+        raise StoreUnavailable(url=shown_url, problem=f"another process holds {path}.lock", fate="Nothing was changed") from error
     except OSError as error:
         raise refused(shown_url, error.strerror or str(error), "Check the path and its permissions.") from error
 

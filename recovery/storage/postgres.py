@@ -20,7 +20,7 @@ from recovery.core.errors import SchemaMismatch, StoreUnavailable, StoreUrlError
 from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import forks
 from recovery.storage import statements as say
-from recovery.storage.faults import MIGRATE
+from recovery.storage.faults import MIGRATE, WRITING
 from recovery.storage.schema import VERSION, evidence, hold
 from recovery.storage.schema import run as run_table
 from recovery.storage.urls import shown
@@ -233,7 +233,7 @@ class PostgresDatabase:
             group = [index for index in group if reasons[index] is None]
             if not group:
                 return
-        raise StoreUnavailable(url=self.url, problem="its keys change hands faster than they can be asked for")
+        raise StoreUnavailable(url=self.url, problem="its keys change hands faster than they can be asked for", fate=WRITING)
 
     def _fenced(self, batch: Sequence[Append], group: list[int]) -> set[int]:
         """Which members the statement wrote. A member with several keys is alone in its group, so that it can be rolled back."""

@@ -28,14 +28,14 @@ _retrying: Final = Retrying(
 )
 
 
-def persistently(call: Callable[[], T], url: str) -> T:
+def persistently(call: Callable[[], T], url: str, *, writing: bool) -> T:
     """Make the call until it succeeds or the bounds are reached; then raise what the last error means (`faults.translated`)."""
     try:
         return call()  # nearly always: no retry machinery on the happy path
     except SQLAlchemyError as error:
         if not transient(error):
-            raise translated(error, url) from error
+            raise translated(error, url, writing=writing) from error
     try:
         return _retrying.copy()(call)
     except SQLAlchemyError as error:
-        raise translated(error, url) from error
+        raise translated(error, url, writing=writing) from error

@@ -178,7 +178,7 @@ class SqlJournal:
         return self._read(kept, None)
 
     def now_us(self) -> int:
-        return persistently(self._database.now_us, self.url)
+        return persistently(self._database.now_us, self.url, writing=False)
 
     def close(self) -> None:
         self._database.close()
@@ -202,11 +202,11 @@ class SqlJournal:
         def ready_then_call() -> T:
             return call() if self._database.ready(writing=False) else nothing
 
-        return persistently(ready_then_call, self.url)
+        return persistently(ready_then_call, self.url, writing=False)
 
     def _write(self, call: Callable[[], T]) -> T:
         def ready_then_call() -> T:
             self._database.ready(writing=True)
             return call()
 
-        return persistently(ready_then_call, self.url)
+        return persistently(ready_then_call, self.url, writing=True)

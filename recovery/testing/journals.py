@@ -111,7 +111,7 @@ class ProcessJournal:
         journal = self._live()
         if self._host.full:
             self._process.tell("append refused: the disk is full")
-            raise StoreUnavailable(url=self.url, problem="the disk is full")
+            raise StoreUnavailable(url=self.url, problem="the disk is full", fate="Whether the last write is stored is unknown")
         results = journal.append(batch)
         for member, result in zip(batch, results, strict=True):
             if isinstance(result, Appended):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs import runner
 
-FOR_PEOPLE = {"make", ".ci/run", ".venv/bin/python", ".venv/bin/pre-commit", "python3", "psql"}
+FOR_PEOPLE = {"make", ".ci/run", ".venv/bin/python", ".venv/bin/pre-commit", "python3", "python", "source", "psql"}
 """What `sh` blocks may call: what only makes sense in a checkout, or on a server of the reader's own."""
 
 

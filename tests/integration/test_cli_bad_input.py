@@ -64,6 +64,8 @@ def test_a_wrong_url_is_named_without_its_password(place: Place, url: str, says:
     assert ended.code == (4 if "did not answer" in says else 2)
     assert ended.sentence.startswith(says)
     assert "secret" not in ended.err
+    if ended.code == 4:  # it was asked a question, which casts no doubt on any write
+        assert ended.sentence.endswith("It was only asked, and nothing was written; it is safe to run the same command again.")
 
 
 @pytest.mark.parametrize("command", READING[1:3], ids=" ".join)
@@ -217,6 +219,61 @@ def test_a_mistake_on_the_command_line_exits_2_and_prints_nothing_on_stdout(plac
     ended = place.recover(*arguments)
     assert (ended.code, ended.out) == (2, "")
     assert "Usage: recover" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["x1"], "Error: No such command 'x1'. To recover the run of that name: recover --run-id x1"),
+        (["shwo"], "Error: No such command 'shwo'. Did you mean 'show'?"),
+        (["a/b"], "Error: No such command 'a/b'."),
+        (["runs", "--status", "bogus"], "Error: Invalid value for '--status': 'bogus' is not one of 'queued', "),
+    ],
+)
+def test_a_mistake_on_the_command_line_says_what_to_type(place: Place, arguments: list[str], says: str) -> None:
+    ended = place.recover(*arguments)
+    assert ended.code == 2
+    assert ended.err.splitlines()[-1].startswith(says)
+    assert "Value error" not in ended.err
+
+
+RUNS, WORK = ("-m", "recovery", "runs"), ("shop.py", "order", "o1", "screw")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "point", "says"),
+    [
+        (RUNS, "bogus", "RECOVERY_CRASH_AT='bogus' names no crash point; there are: open.before, open.after, claim.before, "),
+        (WORK, "bogus", "RECOVERY_CRASH_AT='bogus' names no crash point; there are: open.before, "),
+        (
+            RUNS,
+            "send.after:x",
+            "RECOVERY_CRASH_AT='send.after:x': 'x' is no number of a passage. Write send.after:2 for the second",
+        ),
+        (WORK, "send.after:0", "RECOVERY_CRASH_AT='send.after:0': '0' is no number of a passage."),
+    ],
+)
+def test_a_crash_point_that_is_none_ends_the_process_in_a_sentence(
+    place: Place, arguments: tuple[str, ...], point: str, says: str
+) -> None:
+    ended = place.run_python(*arguments, RECOVERY_CRASH_AT=point)
+    assert ended.code == 2
+    assert ended.sentence.startswith(says)
+    assert place.ledger() == []
+
+
+def test_a_run_that_is_in_the_apps_own_database_is_not_lost_on_recovery_db(place: Place) -> None:
+    place.worker("order", "o1", "screw", crash_at="send.before")
+    other = f"sqlite:///{place.directory / 'other.db'}"
+    assert place.run_python("shop.py", "order", "o2", "screw", SHOP_DB=other).code == 0
+    for command in (["show", "o1"], ["--run-id", "o1"]):
+        ended = place.recover(*command, "--app", APP, RECOVERY_DB=other)
+        assert ended.code == 2
+        assert ended.sentence == (
+            f"There is no run 'o1' in {other}, which RECOVERY_DB names (the app's own is {place.url}). Nothing was changed. "
+            "List runs with `recover runs`."
+        )
+    assert "RECOVERY_DB" not in place.recover("show", "o1", "--app", APP, "--db", other).sentence
 
 
 def test_with_json_an_error_is_the_document(place: Place) -> None:

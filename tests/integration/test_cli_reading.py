@@ -160,7 +160,7 @@ def test_a_plan_that_would_park_exits_3_and_a_settled_one_0(place: Place) -> Non
     for target in (["--app", APP], ["--db", place.url]):
         ended = place.recover("--run-id", "n1", "--plan", *target)
         assert ended.code == 3
-        assert "mail#1: leave it in doubt (opaque, row opaque)" in ended.out
+        assert "mail#1: leave it in doubt (row opaque)" in ended.out
         assert "a person must look" in ended.out
     place.worker("order", "o1", "screw")
     assert place.recover("--run-id", "o1", "--plan", "--db", place.url).code == 0

@@ -55,10 +55,12 @@ def test_doubt_exits_3_and_says_everything_that_a_person_needs(either: Place) ->
         f"fingerprint  {intent['fingerprint']}",
         f"1: send at {_exact(attempt['sent_at_us'])}, until {_exact(attempt['send_until_us'])}",
         "answers      none",
-        "park, row opaque: opaque",
+        "verdict      park, row opaque\n",
         "to settle it",
     ):
         assert _squeezed(wanted) in _squeezed(ended.out)
+    assert "assumes" not in ended.out  # it rests on nothing, and a line that says so would be read as a worry
+    assert "opaque: opaque" not in ended.out
     assert document["exit_code"] == 3
     assert document["appended"] == 0  # looking again without news appends nothing
     assert either.ledger() == ["mail mail-n1"]

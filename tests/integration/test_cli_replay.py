@@ -43,7 +43,7 @@ def test_a_scenario_that_does_not_hold_shows_its_transcript_and_exits_1(place: P
 def test_a_file_that_is_no_scenario_names_file_and_line(place: Place) -> None:
     (place.directory / "wrong.yaml").write_text("scenario: S99\nname: wrong\nnonsense: 1\n")
     ended = place.recover("replay", "wrong.yaml", "--store", "memory")
-    assert ended.code == 1
+    assert ended.code == 2
     assert re.search(r"wrong\.yaml:\d+", ended.out)
     assert ended.out.endswith("0 of 1 play hold\n")
 
@@ -65,7 +65,7 @@ def test_a_mistake_is_named_and_exits_2(place: Place, arguments: list[str], says
 def test_a_directory_without_scenarios_does_not_pass(place: Place, tmp_path: Path) -> None:
     (empty := tmp_path / "empty").mkdir()
     ended = place.recover("replay", str(empty))
-    assert ended.code == 1
+    assert ended.code == 2
     assert "it holds no scenario files" in ended.out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -95,7 +96,10 @@ def test_a_derived_key_is_the_same_on_every_attempt(journal: Journal) -> None:
     assert shop.stock == 8
 
 
-def test_an_unknown_reply_is_waited_out_and_sent_again_while_the_run_lives(journal: Journal) -> None:
+def test_an_unknown_reply_is_waited_out_and_sent_again_while_the_run_lives(
+    journal: Journal, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="recovery")
     shop = Shop(fail=once(ConnectionResetError()))
     reserve = shop.effect(keyed())
 
@@ -107,6 +111,8 @@ def test_an_unknown_reply_is_waited_out_and_sent_again_while_the_run_lives(journ
         assert engine.run("r", order) == 1
         assert kinds(engine.history("r")) == ["opened", "intent", "observation", "verdict", "attempt", "settled", "settled"]
     assert (shop.stock, shop.executions["k"], shop.sent["k"]) == (8, 1, 2)
+    [waiting] = [record for record in caplog.records if record.name == "recovery.waiting"]  # once, however many naps it took
+    assert "seconds=" in waiting.getMessage()
 
 
 def test_s15_a_down_environment_leaves_the_run_unresolved_until_it_is_back(journal: Journal) -> None:

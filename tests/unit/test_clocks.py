@@ -140,7 +140,7 @@ class Database:
 
     def now_us(self) -> int:
         if self.down:
-            raise StoreUnavailable(url="db", problem="down")
+            raise StoreUnavailable(url="db", problem="down", fate="Nothing was written")
         self.asked += 1
         self.boot.us += self.trips_us.pop(0) if self.trips_us else 0
         return self.us

@@ -68,3 +68,8 @@ def test_values_are_bounded(text: str) -> None:
 
 def test_what_is_cut_off_is_counted() -> None:
     assert words.bounded("x" * 300, 3) == "xxx… (300 characters; all of it with --json)"
+
+
+def test_a_reason_of_its_rows_name_is_not_said_twice() -> None:
+    assert words.because("opaque", "opaque") == "row opaque"
+    assert words.because("resend", "same-key-inside-window") == "same-key-inside-window, row resend"

@@ -188,7 +188,7 @@ def test_a_decision_from_other_arguments_diverges() -> None:
 
 @pytest.mark.parametrize("error", [
     FencedOut(run_id="run", owner="b", epoch="0.2", ours="0.1"),
-    StoreUnavailable(url="sqlite://", problem="gone"),
+    StoreUnavailable(url="sqlite://", problem="gone", fate="Whether it is stored is unknown"),
 ])  # fmt: skip
 def test_a_refused_or_unknown_append_stops_the_run_before_anything_is_sent(error: Exception) -> None:
     run, hand = machine(), Hand(error)

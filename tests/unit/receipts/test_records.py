@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recovery import receipts
-from recovery.core.errors import InvalidName, RecoveryError, ValueNotStorable
+from recovery.core.errors import RecoveryError, ValueNotStorable
 from recovery.core.ids import Epoch
 from recovery.receipts.records import VALUE_BYTES_MAX, decode, encode, parse_epoch, rejection_fields, rejection_name
 
@@ -87,6 +88,7 @@ def test_an_epoch_is_read_back_as_it_was_written(incarnation: int, n: int) -> No
 
 
 REFUSALS = [
+    receipts.KeyUnfit(key=None, problem="the request has no key"),
     receipts.KeyMismatch(scope="", key="k", recorded="a" * 64, given="b" * 64),
     receipts.InFlight(scope="", key="k", problem="another transaction holds it", retry_after=timedelta(seconds=1)),
     receipts.Closed(scope="", key="k", at_us=1, who="operator"),
@@ -115,8 +117,18 @@ def test_every_refusal_has_its_own_example_here() -> None:
     assert exported - {"ReceiptRefusal"} == {type(refusal).__name__ for refusal in REFUSALS}
 
 
-@pytest.mark.parametrize("key", ["", "x" * 256, "käse", "line\nbreak", "nul\0"])
-def test_a_key_that_is_none_is_refused(key: str) -> None:
-    register = receipts.Receipts(receipts.table(sa.MetaData()))
-    with sa.create_engine("sqlite://").begin() as connection, pytest.raises(InvalidName):
-        register.look_up(connection, key=key)
+@pytest.mark.parametrize("key", [None, 17, "", "x" * 256, "käse", "line\nbreak", "nul\0"])
+def test_a_key_that_is_none_is_refused_with_400(key: Any) -> None:
+    """A header that is missing comes as None. It is the caller's mistake, and no bug of the service."""
+    register, ran = receipts.Receipts(receipts.table(sa.MetaData())), []
+    with sa.create_engine("sqlite://").begin() as connection:
+        for call in (
+            lambda: register.once(connection, key=key, fingerprint="f", work=lambda: ran.append(1)),
+            lambda: register.look_up(connection, key=key),
+            lambda: register.close(connection, key=key),
+        ):
+            with pytest.raises(receipts.KeyUnfit, match="Nothing happened") as refused:
+                call()
+            assert refused.value.http_status == 400
+            assert refused.value.key == key
+    assert ran == []
