@@ -124,7 +124,7 @@ def _pieces(name: str, pieces: tuple[Piece, ...]) -> list[tuple[str, RenderableT
 
 
 def _assumed(assumptions: tuple[str, ...]) -> list[str]:
-    return [f"{name}: {ASSUMED[name]}" if name in ASSUMED else words.bounded(name) for name in assumptions] or ["nothing"]
+    return [f"{name}: {ASSUMED[name]}" if name in ASSUMED else words.bounded(name) for name in assumptions]
 
 
 def _times(told: Explanation) -> list[tuple[str, RenderableType]]:
