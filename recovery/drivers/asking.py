@@ -6,19 +6,25 @@ whatever an effect's body raises becomes an answer, never a conclusion.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
-from recovery.core.entries import Answered, AnswerKind
-from recovery.core.errors import DefinitionError
+from recovery import codec
+from recovery.core.entries import Answered, AnswerKind, Observation, Source, encode, kind_of
+from recovery.core.errors import DefinitionError, RecoveryError
+from recovery.core.ids import Epoch
 from recovery.core.instants import moment
 from recovery.core.operations import Ask, Close, Decided, Send, Sleep
+from recovery.crashpoints import around
 from recovery.definitions.answer import NotSent, ReplyWas
 from recovery.definitions.call import Call
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.replies import error_name, message_of
-from recovery.ports import Clock, Journal
+from recovery.ports import Clock, Evidence, Journal
 
 Progress = Callable[[Sleep, float], None]
 """Told on every nap what is waited for and how many seconds are left."""
@@ -35,6 +41,7 @@ class Question:
     answer: Callable[[Any], Answered]
     raised: Callable[[Exception], Answered | None]
     too_late: bool = False
+    abandoned: threading.Event = field(default_factory=threading.Event)  # its caller was cancelled and waits no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +83,37 @@ class Surroundings:
                 bracket, body, answer, raised = "close", bound.close, effect.probed, effect.probe_raised
             case _:
                 bracket, body, answer, raised = "probe", bound.ask, effect.probed, effect.probe_raised
+        ask, abandoned = partial(_in_time, call, body) if attempt else partial(body, call), threading.Event()
+        if not isinstance(operation, Ask) and not effect.is_async:
+            ask = partial(_outliving, ask, abandoned, answer, raised, partial(self._keep, operation, run_id))
         return Question(
             bracket=bracket,
             call=call,
-            ask=(lambda: _in_time(call, body)) if attempt else (lambda: body(call)),
+            ask=ask,
             is_async=effect.is_async,
             answer=answer,
             raised=raised,
             too_late=attempt is not None and (now_us >= send_until_us or boot_us >= ends_us),
+            abandoned=abandoned,
         )
+
+    def _keep(self, operation: Send | Close, run_id: str, answer: Answered) -> None:
+        """Late evidence about an attempt whose caller was cancelled. Best effort: without it the attempt is unknown, as it was."""
+        attempt, now_us = operation.attempt, self.clock.wall_us()
+        late = Observation(
+            step=attempt.step,
+            source=Source.LATE,
+            asked_at_us=attempt.sent_at_us,
+            observed_at_us=now_us,
+            answer=answer,
+            attempt=attempt.number,
+            epoch=attempt.epoch,
+        )
+        epoch = Epoch.parse(attempt.epoch)
+        assert epoch is not None, "an attempt names the epoch that made it"
+        item = Evidence(run_id, late.step, epoch, now_us, kind_of(late), codec.dumps(encode(late)))
+        with suppress(RecoveryError), around("evidence"):
+            self.journal.add_evidence(item)
 
     def left(self, sleep: Sleep, now_us: int) -> float:
         """Seconds until the named time, at least 0. Tells the watcher."""
@@ -107,6 +136,25 @@ def _in_time(call: Call, body: Callable[[Call], Any]) -> Any:
     if call.remaining_seconds() <= 0:
         raise ReplyWas(NotSent(detail=_TOO_LATE))
     return body(call)
+
+
+def _outliving(
+    ask: Callable[[], Any],
+    abandoned: threading.Event,
+    answer: Callable[[Any], Answered],
+    raised: Callable[[Exception], Answered | None],
+    keep: Callable[[Answered], None],
+) -> Any:
+    """Ask where nobody can interrupt: in a thread. A reply that comes after its caller has given up is still a fact, and is kept."""
+    try:
+        value = ask()
+    except Exception as error:
+        if abandoned.is_set() and (told := raised(error)) is not None:
+            keep(told)
+        raise
+    if abandoned.is_set():
+        keep(answer(value))
+    return value
 
 
 def failed_decision(error: Exception) -> Decided:

@@ -109,6 +109,9 @@ class Driver(ABC):
                 if answer is None:
                     raise
                 return answer
+            except BaseException:  # cancelled or interrupted: a thread that still asks keeps what it hears as late evidence
+                asked.abandoned.set()
+                raise
 
     async def _hold(self, order: HoldContract) -> None:
         hold = Hold(order.contract, held=True, by="recovery", reason=order.reason, at_us=order.at_us, token=order.token)

@@ -4,14 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from recovery import Absent, AsyncEngine, Closed, Engine, Found, Gone, Refused, Rejection, Run, Status, contracts, errors, workflow
+from recovery import (
+    Absent,
+    AsyncEngine,
+    AsyncRun,
+    Call,
+    Closed,
+    Engine,
+    Environment,
+    Found,
+    Gone,
+    Refused,
+    Rejected,
+    Rejection,
+    Run,
+    Status,
+    contracts,
+    effect,
+    errors,
+    workflow,
+)
 from recovery.core.entries import Observation, Settled, Source, Verdict
 from recovery.core.policy import Budget
+from recovery.crashpoints import hooked
 from recovery.ports import Journal
 from recovery.storage import open_journal
 from recovery.storage.reading import read
@@ -309,3 +330,41 @@ def test_i7_an_ended_run_is_only_read_again_by_a_workflow_that_has_grown(journal
 
     [found] = place.recover(grown).contradictions
     assert (len(found.proposals), decided, depot.taken) == (1, [], ["k", "k"])
+
+
+@pytest.mark.parametrize("rejected", [False, True], ids=["it happened", "it was refused"])
+def test_a_reply_that_outlives_its_cancelled_caller_is_kept_and_settles_the_step(journal: Journal, rejected: bool) -> None:
+    """A `def` effect of an `async def` workflow goes on in its thread; nothing is asked or sent a second time to learn what came back."""
+    entered, release, kept, sends = threading.Event(), threading.Event(), threading.Event(), []
+
+    @effect(contracts.Opaque(), environment=Environment("depot"), rejects=(Declined,))
+    def take(call: Call) -> str:
+        sends.append(call.key)
+        entered.set()
+        assert release.wait(30)
+        if rejected:
+            raise Declined(why="no stock")
+        return "R1"
+
+    @workflow
+    async def order(run: AsyncRun) -> str:
+        return "refused" if isinstance(await run.attempt(take(), key="k"), Rejected) else "R1"
+
+    async def cancelled() -> None:
+        async with AsyncEngine(journal, workflows=[order]) as engine:
+            running = asyncio.create_task(engine.run("r", order))
+            assert await asyncio.to_thread(entered.wait, 30)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            assert (await engine.recover("r", budget=QUICK)).status in {Status.IN_DOUBT, Status.WAITING}
+            release.set()
+            assert await asyncio.to_thread(kept.wait, 30)
+
+    with hooked(lambda at: kept.set() if at == "evidence.after" else None):
+        asyncio.run(cancelled())
+    [item] = journal.evidence("r")
+    assert (item.step, str(item.epoch)) == ("take#1", "0.1")
+    outcome = asyncio.run(AsyncEngine(journal, workflows=[order]).recover("r")).result()
+    assert outcome == ("refused" if rejected else "R1")
+    assert len(sends) == 1
