@@ -225,19 +225,22 @@ def test_i9_a_timeout_around_an_effect_lets_no_later_step_start(journal: Journal
     shop, second = Shop(), Shop()
     then = second.async_effect(keyed())
     hang = [True]
+    limits: list[asyncio.Timeout] = []
 
     @effect(keyed(), name="reserve")
     async def reserve(call: Call, *, units: int) -> int:
         result = shop.reserve(call, units, deduplicates=True)
         if hang:
             hang.clear()
+            limits[0].reschedule(asyncio.get_running_loop().time())  # the time is over now that the work is done
             await asyncio.Event().wait()
         return result
 
     @workflow
     async def order(run: AsyncRun) -> int:
         try:
-            async with asyncio.timeout(0.1 if hang else None):
+            async with asyncio.timeout(None) as limit:
+                limits.append(limit)
                 return await run.perform(reserve(units=2), key="k")
         except TimeoutError:
             return await run.perform(then(units=1), key="after") if goes_on else 0
