@@ -272,6 +272,11 @@ def demo(
     """Crash a worker for real between the effect and its answer, then recover its run."""
     if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
         raise typer.BadParameter(f"{keep} is not empty: the demo starts from nothing.", param_hint="--keep")
+    if keep is not None:
+        try:
+            keep.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise typer.BadParameter(f"{keep} cannot be made: {error.strerror}. Name another one.", param_hint="--keep") from error
 
     def work(output: Output, common: Common) -> ExitCode:  # noqa: ARG001  # the demo brings its own database
         from recovery.cli.demonstrating import demo

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from recovery.cli.output import Output
 from recovery.console.story import Claim, Scene, ending, scene
@@ -55,8 +56,13 @@ def demo(output: Output, *, keep: Path | None) -> ExitCode:
                 paper.print(scene(paper, len(told), happened))
     output.answer(lambda: _document(told), lambda _paper: ending(told, _SENTENCE))
     if keep is not None and not output.as_json:
-        output.say(f"The databases are in {keep}: recover show {RUN} --db sqlite:///{keep / 'journal.db'}")
+        output.say(f"The databases are in {keep}: recover show {RUN} --db {_url(keep / 'journal.db')}")
     return ExitCode.SETTLED if all(happened.holds for happened in told) else ExitCode.BUG
+
+
+def _url(path: Path) -> str:
+    """Quoted: a directory may have any name."""
+    return f"sqlite:///{quote(str(path))}"
 
 
 def _document(told: list[Scene]) -> dict[str, Any]:
@@ -84,7 +90,7 @@ class _Stage:
 
     @property
     def journal_url(self) -> str:
-        return f"sqlite:///{self.directory / 'journal.db'}"
+        return _url(self.directory / "journal.db")
 
     def scenes(self) -> Iterator[Scene]:
         yield self._open()
@@ -97,7 +103,7 @@ class _Stage:
     def _open(self) -> Scene:
         from recovery.examples.inventory.process import serve
 
-        database = f"sqlite:///{self.directory / 'inventory.db'}"
+        database = _url(self.directory / "inventory.db")
         self.inventory = self.stack.enter_context(serve(database, {SKU: STOCK}, pause="after-commit"))
         return Scene(
             "An inventory service that keeps receipts",

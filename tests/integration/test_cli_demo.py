@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 from docs.generate import DOCUMENTS
 from tests.integration.cli_place import Place
 
 
 def test_the_demo_holds_and_says_why(place: Place) -> None:
-    ended = place.recover("demo", "--json", "--keep", "kept")
+    kept = "kept ?#%20"  # a directory may have any name
+    ended = place.recover("demo", "--json", "--keep", kept)
     assert (ended.code, ended.err) == (0, "")
     claims = [claim for scene in ended.document["scenes"] for claim in scene["claims"]]
     assert set(ended.document) == {"schema_version", *DOCUMENTS["recover demo"]}
@@ -18,12 +20,13 @@ def test_the_demo_holds_and_says_why(place: Place) -> None:
     assert [claim for claim in claims if claim["expected"] != claim["found"]] == []
     stock = [claim["found"] for claim in claims if "in stock" in claim["text"]]
     assert stock == [10, 8, 8, 8]
-    shown = place.recover("show", "incident-7", "--db", "sqlite:///kept/journal.db")
+    shown = place.recover("show", "incident-7", "--db", f"sqlite:///{quote(kept)}/journal.db")
     assert shown.code == 0
     assert "key reservation-1" in shown.out
-    again = place.recover("demo", "--keep", "kept")
+    again = place.recover("demo", "--keep", kept)
     assert (again.code, again.out) == (2, "")
-    assert "kept is not empty" in again.err
+    assert "is not empty" in again.err
+    assert place.files() >= {kept}
 
 
 def test_the_demo_reads_like_a_story(place: Place) -> None:
@@ -71,3 +74,10 @@ def test_a_missing_extra_is_named(place: Place) -> None:
     assert ended.sentence == (
         "The demo needs uvicorn, which is not installed here. Nothing happened. Install it with: pip install 'recovery[demo]'"
     )
+
+
+def test_a_directory_that_cannot_be_made_is_a_mistake_and_no_bug(place: Place) -> None:
+    for keep in ("shop.py/kept", "/proc/kept"):
+        ended = place.recover("demo", "--keep", keep)
+        assert (ended.code, ended.out) == (2, "")
+        assert "cannot be made" in ended.err
