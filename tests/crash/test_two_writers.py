@@ -10,12 +10,12 @@ from threading import Event
 from recovery import Call, Engine, Run, contracts, effect, workflow
 from recovery.core.entries import Observation, Source, decode
 from recovery.core.errors import FencedOut
-from recovery.core.policy import Lease
 from recovery.ports import Journal
+from tests.crash.silence import silent
 
 WAIT_SECONDS = 30
 # Overtaken after 0.2 s of silence, and silent from the start.
-SHORT = Lease(term=timedelta(seconds=0.2), renew_every=timedelta(hours=1))
+SHORT = silent(timedelta(seconds=0.2))
 
 
 def test_a_superseded_thread_appends_nothing_and_leaves_one_piece_of_evidence(journal: Journal) -> None:

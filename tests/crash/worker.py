@@ -30,6 +30,7 @@ from recovery.clocks import DatabaseClock, SystemClock
 from recovery.core.errors import RecoveryError
 from recovery.core.policy import Budget, Lease
 from recovery.storage import open_journal
+from tests.crash.silence import silent
 from tests.crash.workflows import WORKFLOWS
 
 STOP = "RECOVERY_STOP_AT"
@@ -99,7 +100,7 @@ def _settings(asked: argparse.Namespace) -> dict[str, Any]:
         "database": journal,
         "clock": Hurried(clock) if asked.hurried else clock,
         # Whoever is to be stopped renews nothing: stopped inside a renewal, it would keep SQLite's one write lock.
-        "lease": Lease(term=lease, renew_every=timedelta(hours=1) if os.environ.get(STOP) else lease / 3),
+        "lease": silent(lease) if os.environ.get(STOP) else Lease(term=lease, renew_every=lease / 3),
         "wait_for_owner": timedelta(seconds=asked.wait),
         "budget": Budget(attempts=20, backoff=timedelta(milliseconds=1)),
         "workflows": WORKFLOWS[asked.colour].values(),
