@@ -266,13 +266,12 @@ def test_a_run_that_is_in_the_apps_own_database_is_not_lost_on_recovery_db(place
     place.worker("order", "o1", "screw", crash_at="send.before")
     other = f"sqlite:///{place.directory / 'other.db'}"
     assert place.run_python("shop.py", "order", "o2", "screw", SHOP_DB=other).code == 0
-    for command in (["show", "o1"], ["--run-id", "o1"]):
-        ended = place.recover(*command, "--app", APP, RECOVERY_DB=other)
-        assert ended.code == 2
-        assert ended.sentence == (
-            f"There is no run 'o1' in {other}, which RECOVERY_DB names (the app's own is {place.url}). Nothing was changed. "
-            "List runs with `recover runs`."
-        )
+    ended = place.recover("--run-id", "o1", "--app", APP, RECOVERY_DB=other)
+    assert ended.code == 2
+    assert ended.sentence == (
+        f"There is no run 'o1' in {other}, which RECOVERY_DB names (the app's own is {place.url}). Nothing was changed. "
+        "List runs with `recover runs`."
+    )
     assert "RECOVERY_DB" not in place.recover("show", "o1", "--app", APP, "--db", other).sentence
 
 
