@@ -1,0 +1,107 @@
+"""Running: the tests of the core against one mutant, in a process of its own that starts warm.
+
+Owns the fork, the import of the changed module and the time limit. Knows nothing of how mutants are made. Invariant: a mutant never
+touches a file, and its process ends within TIME_MAX seconds.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import io
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import redirect_stderr, redirect_stdout
+from enum import Enum
+from types import CodeType, ModuleType
+from typing import Final
+
+from tests.mutants.mutation import ROOT, Mutant
+
+TIME_MAX: Final = 180  # seconds of wall time
+STAGES: Final = (
+    (
+        "unit/core/test_rows_reached.py",
+        "unit/core/test_counterexamples.py",
+        "unit/core/test_judgement.py",
+        "unit/core/test_evidence.py",
+    ),
+    ("unit/core/test_verdicts.py", "unit/core/test_classes.py", "unit/core/test_truth.py"),
+    ("model/test_model.py::test_these_settings_keep_the_promises_further_on",),
+)
+"""Quickest to notice first: the run ends with the first failure, and a stage is not even collected before those above have passed."""
+
+
+class Fate(Enum):
+    NOTICED = "noticed"
+    ENDLESS = "endless"
+    SURVIVED = "survived"
+
+
+def warm() -> None:
+    """Import what every run needs and no mutant changes; what does change, and what imported it, is forgotten again."""
+    import hypothesis
+
+    hypothesis.settings.register_profile("mutants", derandomize=True, max_examples=50, database=None, deadline=None)
+    hypothesis.settings.load_profile("mutants")
+    for name in ("recovery", "tests.model.settings", "tests.unit.core.making"):
+        importlib.import_module(name)
+    for name in [name for name in sys.modules if name.split(".")[0] in {"recovery", "tests"} and not name.startswith(__package__)]:
+        del sys.modules[name]
+
+
+_OPTIONS: Final = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain", "--timeout=0", "--no-header")
+_fork = threading.Lock()
+
+
+def fate(mutant: Mutant) -> Fate:
+    """What becomes of it."""
+    with _fork:  # two threads must not fork at once
+        pid = os.fork()
+        if pid == 0:
+            os._exit(_run(mutant))
+    until = time.monotonic() + TIME_MAX
+    while time.monotonic() < until:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return Fate.SURVIVED if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0 else Fate.NOTICED
+        time.sleep(0.02)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return Fate.ENDLESS
+
+
+def _run(mutant: Mutant) -> int:
+    """In the child: the exit code of the tests, 0 if nothing was noticed."""
+    try:
+        code = compile(mutant.tree, f"<{mutant.name}>", "exec")
+        sys.meta_path.insert(0, _Changed(f"recovery.core.{mutant.module}", code))
+        sys.dont_write_bytecode = True
+        os.chdir(ROOT)
+        import pytest
+
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            return int(any(pytest.main([*_OPTIONS, *(str(ROOT / "tests" / name) for name in stage)]) for stage in STAGES))
+    except BaseException:
+        return 1
+
+
+class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Gives one module its changed code."""
+
+    def __init__(self, name: str, code: CodeType) -> None:
+        self.name = name
+        self.code = code
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        return importlib.machinery.ModuleSpec(fullname, self) if fullname == self.name else None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(self.code, module.__dict__)
