@@ -133,7 +133,9 @@ class Reading:
         if self.contract.kind is Kind.READ:
             return True
         if observation.attempt is None:
-            return lookup_of(self.contract).original and not self.contract.shown_once
+            asked = observation.source is Source.PROBE  # else it may be the reply to an attempt that this journal has lost
+            replayed = asked or self.contract.replay_success is not Replay.CURRENT
+            return replayed and lookup_of(self.contract).original and not self.contract.shown_once
         if self.contract.replay_success is not Replay.CURRENT and not self.contract.shown_once:
             return True
         others = [attempt for attempt in exposed_attempts(self.step) if attempt.number != observation.attempt]

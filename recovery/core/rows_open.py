@@ -115,7 +115,7 @@ UNSETTLED: Final = (
         name="rejection-early",
         action=Action.WAIT,
         reason=Reason.REJECTION_TOO_EARLY,
-        condition="a forgotten rejection, while another attempt may still act",
+        condition="a forgotten rejection, of one item of a batch too, while another attempt may still act",
         matches=lambda facts: facts.finding is Finding.REJECTED_EARLY,
         paragraph="The environment refused this copy and will not remember it; another copy is still under way and may be accepted. "
         "After quiet the question is put again.",

@@ -164,10 +164,11 @@ PROVEN: Final = (
         name="mixed",
         action=Action.ADOPT,
         reason=Reason.MIXED,
-        condition="a batch whose every item is applied or rejected",
+        condition="a batch whose every item is applied, or rejected for good as in rows 14 and 15",
         matches=_is(Finding.MIXED),
         paragraph="One request, many results, none of them open: the batch is adopted item by item. Calling it failed would repeat "
-        "the applied items, calling it applied would hide the rejected ones.",
+        "the applied items, calling it applied would hide the rejected ones. Adopting a rejection that is forgotten, while another copy "
+        "is under way, would be refuted by that copy once stock is there again.",
         assumes=("A1",),
         relies_on=("batch",),
     ),

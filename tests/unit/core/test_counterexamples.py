@@ -121,6 +121,14 @@ def test_an_operators_word_is_contradicted_and_never_flipped() -> None:
     assert story.conclude(2 * H, PROBEABLE).news
 
 
+def test_a_lost_attempts_late_reply_may_not_be_the_first_reply() -> None:
+    """Attempt 2 was shown what attempt 1 had made; the backup knows of attempt 1 only, and then that reply arrives."""
+    current = replace(KEYED, replay_success=Replay.CURRENT)
+    story = sent().late_reply(2 * M, "found", 2, value={"state": "paid"})
+    assert story.conclude(H, current, restored=True).reason.value == "applied-value-unknown"
+    assert story.conclude(H, KEYED, restored=True).action is Action.ADOPT
+
+
 def test_a_restored_decision_under_a_used_key_is_not_sent() -> None:
     """The lost first decision used this key. An environment without mismatch checks would answer with the wrong outcome."""
     unchecked = replace(ASKABLE, mismatch_checked=False)

@@ -224,6 +224,19 @@ def test_a_reply_that_contradicts_a_harmless_one_keeps_the_attempt() -> None:
     assert story.facts(3 * S).exposed
 
 
+@pytest.mark.parametrize("kinds", [("turned_away",), ("turned_away", "not_sent", "refused")])
+def test_silence_does_not_take_back_a_proof_that_nothing_was_done(kinds: tuple[str, ...]) -> None:
+    story = sent().reply(S, "unreachable")
+    for at, kind in enumerate(kinds):
+        story.late_reply(2 * S + at, kind, 1)
+    assert not story.facts(H).exposed
+
+
+def test_a_rejection_in_a_window_that_is_not_published_counts_as_forgotten() -> None:
+    story = sent().attempt(M, "resend").reply(M, "refused")
+    assert [story.row(M), story.row(M, replace(KEYED, window_us=None))] == [14, 29]
+
+
 def test_a_close_carries_no_effect() -> None:
     story = sent().reply(S, "turned_away").attempt(H, "close")
     assert story.conclude(H, CLOSABLE).timing.quiet_at_us is None
