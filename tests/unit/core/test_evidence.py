@@ -237,6 +237,10 @@ def test_a_rejection_in_a_window_that_is_not_published_counts_as_forgotten() -> 
     assert [story.row(M), story.row(M, replace(KEYED, window_us=None))] == [14, 29]
 
 
+def test_a_persons_word_is_no_tombstone() -> None:
+    assert sent().operator(S, "closed").row(H, CLOSABLE) == 21
+
+
 def test_a_close_carries_no_effect() -> None:
     story = sent().reply(S, "turned_away").attempt(H, "close")
     assert story.conclude(H, CLOSABLE).timing.quiet_at_us is None
