@@ -21,6 +21,7 @@ from recovery.core.errors import ExitCode, RecoveryError, SchemaMismatch, StoreD
 from recovery.core.ids import Epoch
 from recovery.ports import Appended, Evidence, Journal
 from recovery.storage.migrate import migrate
+from recovery.storage.schema import VERSION
 from tests.conformance.blocking import in_thread, wait_for
 from tests.conformance.making import appended, member, opened, owner
 
@@ -238,7 +239,10 @@ def spoil(url: str, statement: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("UPDATE recovery_version SET version_num = '0002'", "has schema version 0002, this version of recovery reads up to 0001"),
+        (
+            "UPDATE recovery_version SET version_num = '9999'",
+            f"has schema version 9999, this version of recovery reads up to {VERSION}",
+        ),
         ("UPDATE meta SET format = 2", "has format 2, this version of recovery reads up to 1"),
     ],
 )
@@ -257,7 +261,7 @@ def test_a_version_that_no_migration_leads_from_is_refused(empty_store_url: str)
     migrate(empty_store_url)
     spoil(empty_store_url, "UPDATE recovery_version SET version_num = '0000'")
     assert "cannot be migrated" in refusal(lambda: migrate(empty_store_url), SchemaMismatch)
-    assert "this code needs 0001" in refusal(open_journal(empty_store_url, create=False).runs, SchemaMismatch)
+    assert f"this code needs {VERSION}" in refusal(open_journal(empty_store_url, create=False).runs, SchemaMismatch)
 
 
 # -- files that cannot be used -----------------------------------------------------------------------------------------
