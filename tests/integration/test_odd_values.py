@@ -208,7 +208,10 @@ def test_a_version_is_a_text(version: Any) -> None:
 def test_durations_without_end_are_times_all_the_same(journal: Journal) -> None:
     for_ever = timedelta.max
 
-    @effect(contracts.Keyed(window=for_ever, settle_window=for_ever, clock_error=for_ever), timeout=for_ever)
+    with pytest.raises(errors.DefinitionError, match=r"State contracts\.FOR_EVER"):
+        contracts.Keyed(window=for_ever)
+
+    @effect(contracts.Keyed(window=contracts.FOR_EVER), timeout=for_ever)
     def act(call: Call) -> datetime:
         return call.send_until
 
