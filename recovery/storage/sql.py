@@ -159,9 +159,12 @@ class SqlJournal:
     def forget(self, seen: RunRow, stub: Stub) -> bool:
         def forgotten() -> bool:
             with self._database.transaction() as connection:
-                number = connection.execute(say.GIVE_UP, say.give_up_of(seen)).scalar()
-                if number is None:  # it moved; or we were here before, and never heard of it
-                    return connection.execute(say.STUB, {"run_id": seen.run_id}).first() is not None
+                number = connection.execute(say.GIVE_UP, say.give_up_of(seen)).scalar()  # from here on nobody else can forget it
+                if connection.execute(say.STUB, {"run_id": seen.run_id}).first() is not None:
+                    connection.rollback()  # it is forgotten already, by somebody else or by a call that we never heard of
+                    return True
+                if number is None:
+                    return False  # it moved
                 for statement in say.FORGET:
                     connection.execute(statement, {"of_number": number, "of_run": seen.run_id})
                 connection.execute(say.INSERT_STUB, say.stub_columns(number, stub))

@@ -116,6 +116,10 @@ def test_forgetting_again_is_safe(journal: Journal) -> None:
     before = stored(journal)
     assert journal.forget(run, replace(STUB, by="bob"))
     assert stored(journal) == before
+    now = journal.find(run.run_id)
+    assert now is not None
+    assert journal.forget(now, replace(STUB, by="bob"))  # seen after it was forgotten
+    assert stored(journal) == before
 
 
 def test_the_last_owner_of_a_forgotten_run_is_fenced(journal: Journal) -> None:
