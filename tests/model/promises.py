@@ -113,7 +113,10 @@ def _check_doubt(stage: Stage, before: State, step: EffectStep, stretch: Stretch
             alone = not before.flags.incarnation and all(
                 attempt.sent_at_us > noted.observation.observed_at_us for attempt in step.attempts[1:]
             )
-            first = alone or (contract.replay_success is Replay.ORIGINAL and not contract.shown_once)
+            lost = (
+                source is Source.LATE and noted.observation.attempt is None
+            )  # of an attempt that a backup has lost, or of a question
+            first = alone or (not lost and (contract.replay_success is Replay.ORIGINAL and not contract.shown_once))
             if (first and told.value.get("state") == 0) or (contract.stable_fields and not contract.shown_once):
                 raise Violated(f"I2: parks by {stretch.rows[-1]}, and the outcome is told")
         if told.kind is AnswerKind.GONE and source is not Source.OPERATOR:
