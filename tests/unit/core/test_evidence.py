@@ -229,7 +229,7 @@ def test_silence_does_not_take_back_a_proof_that_nothing_was_done(kinds: tuple[s
     story = sent().reply(S, "unreachable")
     for at, kind in enumerate(kinds):
         story.late_reply(2 * S + at, kind, 1)
-    assert not story.facts(H).exposed
+    assert story.conclude(H).timing.quiet_at_us is None
 
 
 def test_a_rejection_in_a_window_that_is_not_published_counts_as_forgotten() -> None:
@@ -443,6 +443,12 @@ def test_what_keeps_an_absence_from_ever_being_final(lookup: Lookup | None) -> N
     contract = replace(PROBEABLE, lookup=lookup, trust_settle=True)
     assert sent().probe(H, "absent").facts(H, contract, can_probe=True).absence is Absence.UNPROVEN
     assert sent().probe(H, "absent").facts(H, replace(PROBEABLE, trust_settle=True)).absence is Absence.TRUSTED
+
+
+def test_work_cut_off_half_way_leaves_no_receipt_unless_a_key_keeps_one() -> None:
+    cut = {"disconnect_cancels": True, "trust_settle": True}
+    assert sent().probe(H, "absent").facts(H, replace(PROBEABLE, **cut)).absence is Absence.UNPROVEN
+    assert sent().probe(H, "absent").facts(H, replace(ASKABLE, window_us=M, **cut)).absence is Absence.TRUSTED
 
 
 def test_visible_deletion_lets_an_absence_be_final() -> None:
