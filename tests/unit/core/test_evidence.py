@@ -367,6 +367,35 @@ def test_a_probe_that_nobody_answered_spends_nothing() -> None:
     assert story.facts(H, PROBEABLE).ask is Ask.DUE
 
 
+@pytest.mark.parametrize(
+    ("kinds", "ask"), [(["absent"], Ask.SPENT), (["indeterminate"], Ask.ANSWERED), (["indeterminate", "absent"], Ask.SPENT)]
+)
+def test_without_a_question_left_an_early_absence_is_all_there_will_be(kinds: list[str], ask: Ask) -> None:
+    story = sent()
+    for at, kind in enumerate(kinds):
+        story.probe(S + at, kind)
+    assert story.facts(2 * S, PROBEABLE, budget=Budget(probes=len(kinds))).ask is ask
+
+
+def test_a_close_that_nobody_answered_backs_off() -> None:
+    story = sent().attempt(M, "close").closed(M, "turned_away")
+    assert [story.facts(at, CLOSABLE).gate for at in (M + 199_999, M + 200_000)] == [Gate.BACKING_OFF, Gate.CLEAR]
+
+
+def test_the_last_of_two_unanswered_copies_is_waited_for() -> None:
+    story = sent().attempt(M, "resend").attempt(M + 20 * S, "resend")
+    assert [story.facts(at).gate for at in (M + 50 * S - 1, M + 50 * S)] == [Gate.UNANSWERED, Gate.CLEAR]
+
+
+def test_what_can_only_be_closed_backs_off_too() -> None:
+    story = sent().reply(S, "unreachable")
+    assert story.facts(S, replace(PROBEABLE, close=True), can_probe=False).gate is Gate.BACKING_OFF
+
+
+def test_before_the_first_attempt_no_window_runs() -> None:
+    assert Story().facts(S).resend is Resend.LICENSED
+
+
 def test_closes_have_a_bound_of_their_own() -> None:
     story = sent()
     for at in range(5):
