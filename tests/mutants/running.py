@@ -28,6 +28,7 @@ STAGES: Final = (
         "unit/core/test_rows_reached.py",
         "unit/core/test_counterexamples.py",
         "unit/core/test_judgement.py",
+        "unit/core/test_findings.py",
         "unit/core/test_maturing.py",
         "unit/core/test_evidence.py",
     ),
