@@ -331,7 +331,7 @@ class Reading:
             other_error = settled.outcome is OutcomeKind.REJECTED and settled.error != noted.answer.error
             return kind in RECEIPTS | {AnswerKind.ACCEPTED, AnswerKind.ITEMS} or (kind is AnswerKind.REFUSED and other_error)
         if kind in RECEIPTS:
-            return any(not self.same(receipt, noted) for receipt in receipts)
+            return bool(receipts) and not any(self.same(receipt, noted) for receipt in receipts)
         if kind is AnswerKind.REFUSED:
             return noted.observation.attempt is None
         return (kind is AnswerKind.ABSENT and self.final(noted)) or (kind is AnswerKind.CLOSED and self._in_time(noted))

@@ -10,6 +10,7 @@ from recovery.core.contracts import Contract, Enforced, Kind, Lookup, Replay
 from recovery.core.entries import OutcomeKind, Source
 from recovery.core.evidence import examine
 from recovery.core.facts import Absence, Finding
+from recovery.core.judgement import conclude
 from tests.unit.core.making import ASKABLE, CLOSABLE, ERROR, KEYED, PROBEABLE, H, M, S, Story, quiet, sent, situate
 
 CURRENT = replace(KEYED, replay_success=Replay.CURRENT)
@@ -216,6 +217,18 @@ def test_an_epoch_fences_off_only_if_it_was_raised_above_every_attempts(epochs: 
     assert story.row(S, replace(PROBEABLE, enforced=Enforced.EPOCH)) == row
 
 
+def test_an_absence_that_the_environment_enforced_is_final_before_quiet() -> None:
+    deadline = replace(PROBEABLE, enforced=Enforced.DEADLINE)
+    assert sent().probe(33 * S, "absent", as_of_us=31 * S).probe(40 * S, "found").row(40 * S, deadline) == 5
+    fenced = Contract(kind=Kind.FIRST_SENT, window_us=5 * M, lookup=Lookup())
+    assert sent().probe(6 * M, "absent").probe(7 * M, "found").row(7 * M, fenced) == 5
+
+
+def test_a_name_that_nobody_can_free_is_taken_in_a_restored_journal_too() -> None:
+    named = Contract(kind=Kind.NAMED, lookup=Lookup())
+    assert sent().probe(S, "foreign").row(S, named, restored=True) == 17
+
+
 # -- contradictions ----------------------------------------------------------------------------------------------------
 
 
@@ -225,3 +238,78 @@ def test_a_batch_or_an_acceptance_told_again_contradicts_nothing() -> None:
     assert mixed.late_reply(M, "items", 1, value=items).row(H) == 2
     swallowed = sent().reply(S, "accepted").settled(outcome=OutcomeKind.APPLIED_WITHOUT_VALUE, evidence=(4,))
     assert swallowed.late_reply(M, "accepted", 1).row(H, replace(KEYED, kind=Kind.SWALLOW)) == 2
+
+
+def test_an_outcome_rests_on_the_observation_it_was_settled_with() -> None:
+    story = sent()
+    fresh = sent().reply(S, "found", receipt="r1").step.observations[0].observation
+    story.settled(conclude(story.step, situate(S), fresh).settlement)
+    assert story.row(S) == 2
+    assert story.late_reply(M, "found", 1, receipt="r2").row(H) == 3
+
+
+def test_what_was_weighed_contradicts_nothing() -> None:
+    story = sent().attempt(M).reply(M, "found", receipt="r1").probe(H, "found", receipt="r2")
+    settlement = story.conclude(H).settlement
+    assert settlement is not None
+    assert settlement.row == "duplicate"
+    assert story.settled(settlement).row(H) == 2
+
+
+def test_a_person_contradicts_nothing() -> None:
+    assert sent().settled(outcome=OutcomeKind.NOT_EXECUTED, heuristic=True).operator(S, "found").row(S) == 2
+
+
+def test_the_same_contradiction_told_twice_is_one_item() -> None:
+    def against(*answers: tuple[str, dict[str, object]]) -> int:
+        story = sent().settled(outcome=OutcomeKind.NOT_EXECUTED, heuristic=True)
+        for at, (kind, answer) in enumerate(answers):
+            story.late_reply(S + at, kind, 1, **answer)
+        return len(story.conclude(H).support)
+
+    r1, theirs = ("found", {"receipt": "r1"}), ("found", {"receipt": "r1", "fingerprint": "theirs"})
+    assert against(r1, r1) == 1
+    assert against(r1, ("found", {"receipt": "r2"})) == 2
+    assert against(r1, theirs) == 2
+    assert against(theirs, theirs) == 1
+    assert against(("accepted", {}), ("accepted", {})) == 1
+    assert against(("accepted", {}), ("items", {"value": 1})) == 2
+    assert against(("items", {"value": 1}), ("items", {"value": 2})) == 2
+    assert against(("mismatch", {"fingerprint": "a"}), ("mismatch", {"fingerprint": "b"})) == 2
+    assert against(("mismatch", {"error": "a"}), ("mismatch", {"error": "b"})) == 2
+    assert against(r1, ("accepted", {})) == 2
+    assert against(("accepted", {}), r1) == 2
+
+
+def test_a_receipt_that_a_duplicate_was_settled_with_is_no_news_when_told_again() -> None:
+    story = sent().attempt(M).reply(M, "found", receipt="r1").probe(H, "found", receipt="r2")
+    story.settled(story.conclude(H).settlement)
+    assert story.late_reply(H + 1, "found", 1, receipt="r2").row(H + S) == 2
+    assert story.late_reply(H + 2, "found", 1, receipt="r1").row(H + S) == 2
+    assert story.late_reply(H + 3, "found", 1, receipt="r3").row(H + S) == 3
+
+
+def test_what_speaks_against_an_effect_that_did_not_happen() -> None:
+    never = {"outcome": OutcomeKind.NOT_EXECUTED, "heuristic": True}
+    assert sent().settled(**never).late_reply(S, "refused", 1, error="OutOfStock").row(S) == 2
+    assert sent().settled(**never).late_reply(S, "items", 1, value=[{"kind": "found"}]).row(S) == 3
+    rejected = {"outcome": OutcomeKind.REJECTED, "error": "OutOfStock"}
+    assert sent().settled(**rejected).late_reply(S, "unreachable", 1).row(S) == 2
+
+
+def test_what_speaks_against_an_effect_that_happened() -> None:
+    def applied() -> Story:
+        return sent().reply(S, "found", receipt="r1").settled(evidence=(4,))
+
+    assert applied().late_reply(M, "closed", 1).row(H, CLOSABLE) == 3
+    assert applied().late_reply(25 * H, "closed", 1).row(26 * H, CLOSABLE) == 2
+    assert applied().probe(LATER, "indeterminate").row(H, ASKABLE) == 2
+
+
+# -- batches -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [None, 5, [], ["found"], [{}], {"kind": "found"}, [{"kind": "found"}, {"kind": "absent"}]])
+def test_a_batchs_answer_that_does_not_settle_every_item_is_open(value: object) -> None:
+    story = sent().reply(S, "items", value=value)
+    assert [story.row(at) for at in (S, S + 200_000)] == [24, 30]
