@@ -231,7 +231,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "recover replay": ("scenarios", "passed", "failed"),
     "recover demo": ("scenes", "holds"),
     "recover contracts list": ("contracts",),
-    "recover contracts show": ("provider", "contract", "digest", "measured", "consequences"),
+    "recover contracts show": ("provider", "contract", "digest", "measured", "statuses", "consequences"),
 }
 """The keys of each command's document beside schema_version; a run that is not completed has `error` too. Tests compare them."""
 
@@ -388,19 +388,29 @@ def providers_page() -> str:
         "A window is how long the provider remembers a key. A re-send must end before it does, with room for a copy that is still under way, so",
         "that it is allowed for less long. How to choose: [choose a contract](../how-to/choose-a-contract.md).",
         "",
+        "How we know a number: *read at the vendor* (on its page, in its code, or from its staff), *reported by a third party*, *not published* (the",
+        "source says how we know that), *inferred* from something that was read, *not verified* (collected earlier and not found again).",
+        "",
     ]
     rows = []
     for entry in entries:
         contract = entry.contract()
         after = console_contracts.after_a_crash(contract)
-        rows.append((f"[{entry.name}](#{entry.name})", entry.kind.value, console_contracts.window(contract), after))
-    lines += [*_table(("name", "class", "window", "after a crash in the wrong moment"), rows), ""]
+        known = console_contracts.how_known(entry, "window")
+        window = console_contracts.window(contract), "-" if known is None else console_contracts.KNOWN[known]
+        rows.append((f"[{entry.name}](#{entry.name})", entry.kind.value, *window, after, console_contracts.a_copy(entry)))
+    head = ("name", "class", "window", "known from", "after a crash in the wrong moment", "one more request")
+    lines += [*_table(head, rows), ""]
     for entry in entries:
         contract = entry.contract()
         lines += [f"## {entry.name}", "", f"{entry.title}. Class `{entry.kind.value}`, version {entry.version}.", ""]
-        stated = [(f"`{p.field}`", f"`{p.value}`", p.says, _cited(entry.sources[p.source])) for p in entry.promises]
-        lines += [*_table(("promise", "value", "what it says", "source"), stated), ""]
-        lines += [f"- {note.says} ({_cited(entry.sources[note.source])})" for note in entry.notes]
+        lines += [console_contracts.a_copy(entry), ""]
+        stated = [
+            (f"`{p.field}`", console_contracts.shown(p), p.says, entry.status(p).value, _cited(entry.sources[p.source]))
+            for p in entry.promises
+        ]
+        lines += [*_table(("promise", "value", "what it says", "how we know", "source"), stated), ""]
+        lines += [f"- {note.says} ({entry.status(note).value}: {_cited(entry.sources[note.source])})" for note in entry.notes]
         lines += [""] if entry.notes else []
         told = [
             (c.when, f"[{c.row.name}](verdicts.md#{c.row.name})", console_contracts.follows(c))
@@ -414,7 +424,8 @@ def providers_page() -> str:
 
 
 def _cited(source: catalogue.Source) -> str:
-    return console_contracts.cited(source) if source.url is None else f"[{source.title}]({source.url}); {source.read}"
+    cited = console_contracts.cited(source)
+    return cited if source.url is None else cited.replace(source.title, f"[{source.title}]({source.url})", 1)
 
 
 API: dict[str, tuple[str, ...]] = {

@@ -1,7 +1,8 @@
 """Entries: one provider's contract as data, each promise with the place where it was read.
 
-Owns the form of an entry and how its promises become a contract. Knows neither files nor verdicts. Invariant: an entry that validates builds a
-contract that can be true, and every promise names a source of the same entry.
+Owns the form of an entry, how well each of its promises is known, and how they become a contract. Knows neither files nor verdicts. Invariant:
+an entry that validates builds a contract that can be true, every promise names a source of the same entry, and a page of the vendor has an
+address and the day on which it was read.
 """
 
 from __future__ import annotations
@@ -58,9 +59,27 @@ class Basis(StrEnum):
     """How we know what a source is cited for."""
 
     VENDOR = "vendor"  # read on a page, in code or from staff of the vendor
-    THIRD_PARTY = "third party"  # quoted by somebody else
+    THIRD_PARTY = "third party"  # told by somebody else, or read in somebody else's copy
+    AS_GIVEN = "as given"  # collected earlier, and not found again when the entry was checked
     INFERRED = "inferred"  # follows from something else that was read
-    GENERAL_KNOWLEDGE = "general knowledge"  # not read again for this entry
+
+
+class Status(StrEnum):
+    """How well one promise is known."""
+
+    READ = "read at the vendor"
+    REPORTED = "reported by a third party"
+    NOT_PUBLISHED = "not published"  # the vendor says no number; the source says how we know that
+    INFERRED = "inferred"
+    UNVERIFIED = "not verified"
+
+
+_STATUSES: Final[Mapping[Basis, Status]] = {
+    Basis.VENDOR: Status.READ,
+    Basis.THIRD_PARTY: Status.REPORTED,
+    Basis.AS_GIVEN: Status.UNVERIFIED,
+    Basis.INFERRED: Status.INFERRED,
+}
 
 
 class Source(_Strict):
@@ -68,13 +87,22 @@ class Source(_Strict):
 
     title: Text = Field(description="the page or document, as text")
     basis: Basis = Field(description="how we know it")
-    read: str | None = Field(None, pattern=r"^\d{4}-\d{2}$", description="the month in which it was read")
-    url: str | None = Field(None, pattern=r"^https://", description="the vendor's page, where it has an address that lasts")
+    read: str | None = Field(
+        None, pattern=r"^\d{4}-\d{2}(-\d{2})?$", description="the day on which it was read; the month, where it is as given"
+    )
+    url: str | None = Field(None, pattern=r"^https://", description="where it was found")
 
     @model_validator(mode="after")
-    def _was_read_some_time(self) -> Source:
-        if (self.basis in {Basis.VENDOR, Basis.THIRD_PARTY}) is not (self.read is not None):
-            raise ValueError("a page has the month in which it was read, and what was not read has none")
+    def _can_be_looked_up(self) -> Source:
+        length = {Basis.INFERRED: 0, Basis.AS_GIVEN: len("2026-11")}.get(self.basis, len("2026-11-29"))
+        if len(self.read or "") != length:
+            raise ValueError(
+                "a page has the day on which it was read, what is as given has its month, and what is inferred has neither"
+            )
+        if self.basis is Basis.VENDOR and self.url is None:
+            raise ValueError("a vendor's page has its address; a page without one is not read at the vendor")
+        if self.basis in {Basis.INFERRED, Basis.AS_GIVEN} and self.url is not None:
+            raise ValueError("an address is where something was read, and this was not read")
         return self
 
 
@@ -106,6 +134,7 @@ class Entry(_Strict):
     title: Text
     version: int = Field(1, ge=1)
     kind: Kind = Field(alias="class")
+    second: Text = Field("a second effect", description="what a request that acts twice is here, such as a second charge")
     sources: dict[str, Source]
     promises: tuple[Promise, ...]
     notes: tuple[Note, ...] = ()
@@ -141,6 +170,12 @@ class Entry(_Strict):
         if lookup:
             given["lookup"] = Lookup(**lookup)
         return CONSTRUCTORS[self.kind](**{**given, **stated})
+
+    def status(self, note: Note) -> Status:
+        """How well a promise or a note of this entry is known."""
+        if isinstance(note, Promise) and note.stated is contracts.UNPUBLISHED:
+            return Status.NOT_PUBLISHED
+        return _STATUSES[self.sources[note.source].basis]
 
     def promise(self, field: str) -> Promise | None:
         return next((promise for promise in self.promises if promise.field == field), None)

@@ -18,7 +18,7 @@ def listed(output: Output) -> ExitCode:
     found = entries()
     from recovery.console.contracts import shelf
 
-    output.answer(lambda: {"contracts": [_line(each) for each in found]}, lambda _paper: shelf(found))
+    output.answer(lambda: {"contracts": [_line(each) for each in found]}, lambda paper: shelf(paper, found))
     return ExitCode.SETTLED
 
 
@@ -39,6 +39,7 @@ def _line(each: Entry) -> dict[str, Any]:
         "class": each.kind.value,
         "version": each.version,
         "window_us": contract.window_us,
+        "window_status": None if (window := each.promise("window")) is None else each.status(window).value,
         "resend_until_us": resend_until_us(contract),
     }
 
@@ -50,6 +51,7 @@ def _document(each: Entry) -> dict[str, Any]:
         "contract": contract.to_json(),
         "digest": contract.digest,
         "measured": False,
+        "statuses": {promise.field: each.status(promise).value for promise in each.promises},
         "consequences": [
             {
                 "when": told.when,

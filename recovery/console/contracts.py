@@ -1,27 +1,43 @@
 """The catalogue of contracts: a list of providers, and one provider with what its contract means after a crash.
 
-Owns the words for what a verdict means to somebody who chooses a contract. Invariant: a number is never shown without where it was read.
+Owns the words for what a verdict means to somebody who chooses a contract. Invariant: a number is never shown without how we know it, nor on the page of one
+provider without where it was read.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from enum import StrEnum
 from typing import Final
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from recovery.catalogue.consequences import TIMEOUT_US, Consequence, consequences, resend_until_us
-from recovery.catalogue.entry import CONSTRUCTORS, Basis, Entry, Source
+from recovery.catalogue.entry import CONSTRUCTORS, Basis, Entry, Note, Promise, Source, Status
 from recovery.console import words
 from recovery.console.paper import Paper, facts
 from recovery.core.contracts import FOR_EVER, Contract, Kind, microseconds
 from recovery.core.rows import Action
 
-DISCLAIMER: Final = "As the vendors document it, read in the months named beside each source. None of it was measured."
+DISCLAIMER: Final = "As the vendors document it. Pages were read on the day beside each source, in stored copies that can be older. None of it was measured."
+
+KNOWN: Final[dict[Status, str]] = {
+    Status.READ: "vendor",
+    Status.REPORTED: "third party",
+    Status.NOT_PUBLISHED: "not published",
+    Status.INFERRED: "inferred",
+    Status.UNVERIFIED: "not verified",
+}
+"""Each status in a word or two, where many stand in a column."""
+
+_ALWAYS: Final = "at any time"
+
+WIDE: Final = 112
+"""Columns that the whole list of providers takes; narrower terminals get its first four."""
 
 FOLLOWS: Final[dict[Action, str]] = {
     Action.KEEP: "the recorded outcome stands",
@@ -64,26 +80,76 @@ def after_a_crash(contract: Contract) -> str:
     return "Never sent twice; asked." if contract.lookup is not None else "Never sent twice; in doubt."
 
 
+def a_copy(entry: Entry) -> str:
+    """What one more request does, and from when: the sentence that says why nothing is sent again then."""
+    contract = entry.contract()
+    if contract.kind is Kind.READ:
+        return "A copy changes nothing."
+    if contract.kind is Kind.FIRST_SENT:
+        return f"After {window(contract)} a copy is refused, and does nothing."
+    if contract.fail_open:
+        return f"While the key store is down a copy is {entry.second}, and after {window(contract)} always."
+    if contract.kind in {Kind.PROBEABLE, Kind.OPAQUE}:
+        return f"Nothing stops a copy: it is {entry.second}."
+    if contract.kind is Kind.PREPARED:
+        return f"Once the first is resolved, a copy is {entry.second}."
+    if contract.kind is Kind.NAMED:
+        return f"A copy is refused while the name is taken; after that it is {entry.second}."
+    if contract.window_us is None:
+        return f"Nobody says when a key is forgotten; from then on a copy is {entry.second}."
+    if contract.window_us >= microseconds(FOR_EVER):
+        return "A copy never acts again."
+    return f"After {window(contract)} a copy is {entry.second}."
+
+
+def _sent_again(contract: Contract) -> str:
+    until_us = resend_until_us(contract)
+    if contract.kind is Kind.READ or (until_us is not None and (contract.window_us or 0) >= microseconds(FOR_EVER)):
+        return _ALWAYS
+    return "never" if until_us is None else words.duration(until_us)
+
+
+def _a_late_copy(entry: Entry) -> str:
+    """Three words of `a_copy`."""
+    contract = entry.contract()
+    if contract.kind in {Kind.READ, Kind.COTRANSACTIONAL}:
+        return "nothing new"
+    return "refused" if contract.kind is Kind.FIRST_SENT else entry.second.removeprefix("a ")
+
+
+def how_known(entry: Entry, field: str) -> Status | None:
+    """How well a field is known; None where the provider says nothing of it."""
+    promise = entry.promise(field)
+    return None if promise is None else entry.status(promise)
+
+
 def means(kind: Kind) -> str:
     """What a class promises: the first sentence of its constructor."""
     text = inspect.cleandoc(CONSTRUCTORS[kind].__doc__ or "").partition("\n\n")[0]
     return text.replace("\n", " ").replace("`", "")
 
 
-def shelf(entries: Iterable[Entry]) -> RenderableType:
-    """One line per provider."""
+def shelf(paper: Paper, entries: Iterable[Entry]) -> RenderableType:
+    """One line per provider. The window has a mark where it was not read at the vendor."""
+    columns: tuple[str, ...] = ("name", "window", "sent again", "a late copy", "else", "class")
+    if paper.terminal and paper.console.width < WIDE:
+        columns = columns[:4]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("name", no_wrap=True, style="bold")
-    for column in ("class", "window", "after a crash in the wrong moment"):
-        table.add_column(column, overflow="fold")
+    for column in columns:
+        table.add_column(column, no_wrap=column == "name", overflow="fold", style="bold" if column == "name" else "")
     for entry in entries:
-        contract = entry.contract()
-        table.add_row(entry.name, entry.kind.value, window(contract), after_a_crash(contract))
-    return Group(table, Text(), Text(DISCLAIMER, style="dim"))
+        contract, known = entry.contract(), how_known(entry, "window")
+        mark = " *" if known in {Status.REPORTED, Status.UNVERIFIED} else ""
+        again = _sent_again(contract)
+        otherwise = "-" if again == _ALWAYS else "asked" if contract.lookup is not None else "a person decides"
+        row = (entry.name, window(contract) + mark, again, _a_late_copy(entry), otherwise, entry.kind.value)
+        table.add_row(*row[: len(columns)])
+    legend = "* not read at the vendor. `recover contracts show NAME`: every promise, how it is known, what follows."
+    return Group(table, Text(), Text(legend, style="dim"), Text(DISCLAIMER, style="dim"))
 
 
 def provider(paper: Paper, entry: Entry) -> RenderableType:
-    """One entry: its promises and their sources, and what follows from them."""
+    """One entry: its promises, how each is known and where from, and what follows from them."""
     contract = entry.contract()
     head = facts(
         [
@@ -91,35 +157,69 @@ def provider(paper: Paper, entry: Entry) -> RenderableType:
             ("class", f"{entry.kind.value}: {means(entry.kind)}"),
             ("window", window(contract)),
             ("after a crash", Text(after_a_crash(contract), style="bold")),
+            ("one more request", Text(a_copy(entry), style="bold")),
             ("version", f"{entry.version}, digest {words.digest(contract.digest)}"),
         ]
     )
-    parts: list[RenderableType] = [paper.panel(entry.name, head)]
-    parts.append(
-        paper.panel("what it documents", facts((p.field, _cited(p.says, entry.sources[p.source])) for p in entry.promises))
-    )
+    numbers = {key: number for number, key in enumerate(entry.sources, 1)}
+    parts: list[RenderableType] = [
+        paper.panel(entry.name, head),
+        paper.panel("what it documents", _promised(entry, numbers)),
+    ]
     if entry.notes:
-        parts.append(
-            paper.panel("what an effect needs to know", facts(("-", _cited(n.says, entry.sources[n.source])) for n in entry.notes))
-        )
+        parts.append(paper.panel("what an effect needs to know", _noted(entry, numbers)))
     parts.append(paper.panel("what follows", _followed(consequences(contract)), "yellow"))
     parts.append(paper.panel("what it does not say", Text(_unsaid(contract)), "dim"))
-    parts.append(Padding(Text(DISCLAIMER, style="dim"), (0, 0)))
+    parts.append(
+        paper.panel("where it was read", facts((f"[{numbers[key]}]", _where(source)) for key, source in entry.sources.items()))
+    )
+    parts.append(Text(DISCLAIMER, style="dim"))
     return Group(*parts)
+
+
+def _promised(entry: Entry, numbers: Mapping[str, int]) -> RenderableType:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_column(overflow="fold")
+    for promise in entry.promises:
+        table.add_row(promise.field, shown(promise), Text(promise.says) + _known(entry, promise, numbers))
+    return table
+
+
+def _noted(entry: Entry, numbers: Mapping[str, int]) -> RenderableType:
+    return facts(("-", Text(note.says) + _known(entry, note, numbers)) for note in entry.notes)
+
+
+def _known(entry: Entry, note: Note, numbers: Mapping[str, int]) -> Text:
+    status = entry.status(note)
+    return Text(f" ({KNOWN[status]} [{numbers[note.source]}])", style="dim" if status is Status.READ else "yellow")
+
+
+def shown(promise: Promise) -> str:
+    """The value of a promise as a person reads it."""
+    stated = promise.stated
+    if isinstance(stated, timedelta):
+        return "for ever" if stated >= FOR_EVER else words.duration(microseconds(stated))
+    if isinstance(stated, bool):
+        return "yes" if stated else "no"
+    return str(promise.value).replace("_", " ") if isinstance(stated, StrEnum) else str(promise.value)
+
+
+def _where(source: Source) -> Text:
+    return Text(cited(source)) + Text("" if source.url is None else f"\n{source.url}", style="dim")
 
 
 def _unsaid(contract: Contract) -> str:
     return ", ".join(name.removesuffix("_us") for name in contract.unstated) + ": as the defaults say"
 
 
-def _cited(says: str, source: Source) -> Text:
-    return Text(says) + Text(f" [{cited(source)}]", style="dim")
-
-
 def cited(source: Source) -> str:
     """A source on one line."""
-    how = source.read if source.basis is Basis.VENDOR else " ".join(part for part in (source.basis.value, source.read) if part)
-    return f"{source.title}; {how}"
+    how = {Basis.VENDOR: "read", Basis.THIRD_PARTY: "third party, read", Basis.AS_GIVEN: "as given in", Basis.INFERRED: "inferred"}[
+        source.basis
+    ]
+    return f"{source.title}; {how} {source.read or ''}".rstrip()
 
 
 def _followed(told: list[Consequence]) -> RenderableType:

@@ -1,4 +1,4 @@
-"""The catalogue: every entry is a legal contract with a source for every promise, and what is told about it is what recovery does."""
+"""The catalogue: every entry is a legal contract, each promise with a source and a status, and what is told about it is what recovery does."""
 
 from __future__ import annotations
 
@@ -16,10 +16,22 @@ from typer.testing import CliRunner
 
 from docs.generate import DOCUMENTS
 from recovery import catalogue, cli, contracts, errors
-from recovery.catalogue import Basis, Entry
+from recovery.catalogue import Basis, Entry, Status
 from recovery.catalogue.consequences import TIMEOUT_US, resend_until_us
 from recovery.catalogue.shelf import _providers
-from recovery.console.contracts import FOLLOWS, after_a_crash, means, provider, window
+from recovery.console.contracts import (
+    FOLLOWS,
+    KNOWN,
+    a_copy,
+    after_a_crash,
+    cited,
+    how_known,
+    means,
+    provider,
+    shelf,
+    shown,
+    window,
+)
 from recovery.console.paper import Paper, plain
 from recovery.core.contracts import Contract, Kind, microseconds
 from recovery.core.rows import Action
@@ -52,14 +64,48 @@ def test_an_entry_is_a_legal_contract_that_survives_storage(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_promise_has_a_source_and_every_page_a_date(name: str) -> None:
+def test_every_promise_and_note_has_a_source_and_a_status(name: str) -> None:
     entry = catalogue.entry(name)
     for note in (*entry.promises, *entry.notes):
-        assert note.source in entry.sources
+        source, status = entry.sources[note.source], entry.status(note)
+        assert (source.basis is Basis.VENDOR) <= (status in {Status.READ, Status.NOT_PUBLISHED})
+        assert (status is Status.READ) <= (source.url is not None and source.read is not None and len(source.read) == 10)
+        assert status in KNOWN
     for source in entry.sources.values():
-        if source.basis is Basis.VENDOR:
-            assert source.read == "2026-11"
         assert source.url is None or not re.search(r"pypi|npmjs|crates\.io|rubygems", source.url)
+
+
+def test_a_window_that_is_not_published_says_how_we_know_that() -> None:
+    square, window_of = catalogue.entry("square"), {e.name: e.promise("window") for e in catalogue.entries()}
+    unpublished = {
+        name for name, p in window_of.items() if p is not None and catalogue.entry(name).status(p) is Status.NOT_PUBLISHED
+    }
+    assert (
+        unpublished
+        == {name for name in NAMES if window(catalogue.load(name)) == "not published"}
+        == {"square", "ietf-idempotency-key"}
+    )
+    assert (promise := window_of["square"]) is not None
+    assert square.sources[promise.source].basis is Basis.VENDOR
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "status"),
+    [
+        ("stripe-v1", "window", Status.READ),
+        ("agentmail", "window", Status.REPORTED),
+        ("square", "window", Status.NOT_PUBLISHED),
+        ("adyen", "remembers", Status.INFERRED),
+        ("stripe-v1", "lookup.lag", None),
+    ],
+)
+def test_a_number_is_known_as_well_as_its_source(name: str, field: str, status: Status | None) -> None:
+    assert how_known(catalogue.entry(name), field) is status
+
+
+def test_no_number_of_a_contract_rests_on_what_was_never_read() -> None:
+    """What is as given may be a note; a value that recovery acts upon was read, reported, or follows from what was."""
+    assert not [(e.name, p.field) for e in catalogue.entries() for p in e.promises if e.status(p) is Status.UNVERIFIED]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -90,12 +136,17 @@ def test_an_entry_survives_its_own_form(name: str) -> None:
         ("square", "cancel_by_key", True),
         ("square", "close", False),
         ("sendmux", "fail_open", True),
+        ("resend", "key_carrier", "header:Idempotency-Key"),
+        ("square", "key_length_max", 45),
+        ("paypal-orders-v2", "key_length_max", 108),
+        ("truelayer-v3", "window_us", 30 * 24 * 3600 * 10**6),
+        ("ietf-idempotency-key", "mismatch_checked", False),
         ("powertools-idempotency", "lock_outlives_execution", False),
         ("azure-communication-services", "after_window", contracts.AfterWindow.REJECTS),
         ("google-aip-155", "key_length_max", 36),
         ("sqs-fifo", "kind", Kind.SWALLOW),
         ("sql-receipt-row", "window_us", microseconds(contracts.FOR_EVER)),
-        ("stripe-metadata-search", "lookup", contracts.Lookup(lag_us=60 * 10**6, authoritative=False, original=False)),
+        ("stripe-metadata-search", "lookup", contracts.Lookup(lag_us=3600 * 10**6, authoritative=False, original=False)),
     ],
 )
 def test_what_matters_most_arrives_in_the_contract(name: str, field: str, value: Any) -> None:
@@ -136,7 +187,7 @@ PLAIN: dict[str, Any] = {
     "name": "plain",
     "title": "Plain",
     "class": "keyed",
-    "sources": {"page": {"title": "A page", "basis": "vendor", "read": "2026-11"}},
+    "sources": {"page": {"title": "A page", "basis": "vendor", "read": "2026-11-29", "url": "https://example.com/"}},
     "promises": [{"field": "window", "is": "PT24H", "says": "A day.", "source": "page"}],
 }
 
@@ -156,8 +207,13 @@ def test_the_plain_entry_is_valid() -> None:
     [
         (lambda e: e["promises"][0].update(source="elsewhere"), "sources and citations differ"),
         (lambda e: e["sources"].update(unused=e["sources"]["page"]), "sources and citations differ"),
-        (lambda e: e["sources"]["page"].pop("read"), "has the month in which it was read"),
-        (lambda e: e["sources"]["page"].update(basis="inferred"), "what was not read has none"),
+        (lambda e: e["sources"]["page"].pop("read"), "has the day on which it was read"),
+        (lambda e: e["sources"]["page"].update(read="2026-11"), "has the day on which it was read"),
+        (lambda e: e["sources"]["page"].update(basis="inferred"), "what is inferred has neither"),
+        (lambda e: e["sources"]["page"].update(basis="as given"), "what is as given has its month"),
+        (lambda e: e["sources"]["page"].update(basis="as given", read="2026-11"), "this was not read"),
+        (lambda e: e["sources"]["page"].update(basis="general knowledge"), "basis"),
+        (lambda e: e["sources"]["page"].pop("url"), "a page without one is not read at the vendor"),
         (lambda e: e["sources"]["page"].update(read="November"), "pattern"),
         (lambda e: e["sources"]["page"].update(url="http://example.com"), "pattern"),
         (lambda e: e["promises"].append(e["promises"][0]), "promised twice"),
@@ -215,8 +271,48 @@ def test_a_person_is_told_in_one_sentence() -> None:
     assert (window(catalogue.load("square")), window(catalogue.load("smtp"))) == ("not published", "-")
 
 
-def test_every_action_and_class_has_words() -> None:
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("stripe-v1", "After 24 h a copy is a second charge."),
+        ("azure-communication-services", "After 5 min a copy is refused, and does nothing."),
+        ("sendmux", "While the key store is down a copy is a second mail, and after 24 h always."),
+        ("smtp", "Nothing stops a copy: it is a second mail."),
+        ("postgresql-prepared", "Once the first is resolved, a copy is a second transaction."),
+        ("kubernetes-create", "A copy is refused while the name is taken; after that it is a second object."),
+        ("square", "Nobody says when a key is forgotten; from then on a copy is a second payment."),
+        ("sql-receipt-row", "A copy never acts again."),
+    ],
+)
+def test_a_person_is_told_what_one_more_request_is(name: str, sentence: str) -> None:
+    assert a_copy(catalogue.entry(name)) == sentence
+
+
+def test_reading_again_changes_nothing() -> None:
+    read = Entry.model_validate({"name": "get", "title": "A read", "class": "read", "sources": {}, "promises": []})
+    assert (a_copy(read), plain(shelf(Paper(StringIO()), [read])).splitlines()[1].split()) == (
+        "A copy changes nothing.", ["get", "-", "at", "any", "time", "nothing", "new", "-", "read"],
+    )  # fmt: skip
+
+
+def test_values_are_shown_as_people_read_them() -> None:
+    def value(name: str, field: str) -> str:
+        promise = catalogue.entry(name).promise(field)
+        assert promise is not None
+        return shown(promise)
+
+    assert value("stripe-v1", "window") == "24 h"
+    assert value("sql-receipt-row", "window") == "for ever"
+    assert value("square", "window") == "unpublished"
+    assert value("stripe-v1", "after_window") == "executes as new"
+    assert (value("qonto", "mismatch_checked"), value("resend", "mismatch_checked"), value("qonto", "key_carrier")) == (
+        "no", "yes", "header:X-Qonto-Idempotency-Key",
+    )  # fmt: skip
+
+
+def test_every_action_status_and_class_has_words() -> None:
     assert set(FOLLOWS) == set(Action)
+    assert set(KNOWN) == set(Status)
     assert all(means(kind).endswith(".") for kind in Kind)
 
 
@@ -234,6 +330,23 @@ def test_the_list_names_every_provider() -> None:
     assert "None of it was measured." in listed.stdout
 
 
+@pytest.mark.parametrize(("width", "columns"), [(80, 4), (100, 4), (120, 6)])
+def test_the_list_fits_a_terminal_line_by_line(width: int, columns: int) -> None:
+    screen = StringIO()
+    paper = Paper(screen, terminal=True, width=width)
+    paper.print(shelf(paper, catalogue.entries()))
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in screen.getvalue().splitlines()]
+    assert len(re.split(r" {2,}", lines[0])) == columns
+    assert [line.split()[0] for line in lines[1 : len(NAMES) + 1]] == NAMES
+    assert lines[len(NAMES) + 1] == ""
+
+
+def test_the_list_marks_a_window_that_was_not_read_at_the_vendor() -> None:
+    lines = {line.split()[0]: line for line in recover("list").stdout.splitlines() if line}
+    assert "24 h *" in lines["agentmail"]
+    assert {name for name in NAMES if " *" in lines[name]} == {"agentmail"}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_provider_is_shown_with_the_source_of_every_promise(name: str) -> None:
     entry = catalogue.entry(name)
@@ -241,16 +354,21 @@ def test_a_provider_is_shown_with_the_source_of_every_promise(name: str) -> None
     for promise in entry.promises:
         assert promise.says in text
         assert entry.sources[promise.source].title in text
+        assert f"({KNOWN[entry.status(promise)]} [" in text
+    assert a_copy(entry) in text
+    for source in entry.sources.values():
+        assert cited(source) in text
+        assert source.url is None or source.url in text
     for consequence in catalogue.consequences(entry.contract()):
         assert consequence.when in text
         assert f"({consequence.row.name})" in text
 
 
 def test_a_provider_is_shown_at_a_terminal_and_in_a_pipe() -> None:
-    shown = recover("show", "qonto")
-    assert shown.exit_code == 0
-    assert "The kept reply is returned even where the body differs." in shown.stdout
-    assert "in doubt: a person decides (key-expired)" in shown.stdout
+    answer = recover("show", "qonto")
+    assert answer.exit_code == 0
+    assert "The kept reply is returned even where the body differs." in answer.stdout
+    assert "in doubt: a person decides (key-expired)" in answer.stdout
     screen = StringIO()
     paper = Paper(screen, terminal=True, width=100)
     paper.print(provider(paper, catalogue.entry("qonto")))
@@ -259,16 +377,18 @@ def test_a_provider_is_shown_at_a_terminal_and_in_a_pipe() -> None:
 
 
 def test_documents_have_the_documented_keys() -> None:
-    listed, shown = (json.loads(recover(*words, "--json").stdout) for words in (("list",), ("show", "stripe-v1")))
+    listed, told = (json.loads(recover(*words, "--json").stdout) for words in (("list",), ("show", "stripe-v1")))
     assert set(listed) == {"schema_version", *DOCUMENTS["recover contracts list"]}
     assert [line["name"] for line in listed["contracts"]] == NAMES
-    assert set(shown) == {"schema_version", *DOCUMENTS["recover contracts show"]}
-    assert Contract.from_json(shown["contract"]).digest == shown["digest"] == catalogue.load("stripe-v1").digest
-    assert Entry.model_validate(shown["provider"]) == catalogue.entry("stripe-v1")
-    assert shown["measured"] is False
+    assert set(told) == {"schema_version", *DOCUMENTS["recover contracts show"]}
+    assert Contract.from_json(told["contract"]).digest == told["digest"] == catalogue.load("stripe-v1").digest
+    assert Entry.model_validate(told["provider"]) == catalogue.entry("stripe-v1")
+    assert told["measured"] is False
+    assert told["statuses"]["window"] == listed["contracts"][NAMES.index("stripe-v1")]["window_status"] == "read at the vendor"
+    assert set(told["statuses"]) == {promise.field for promise in catalogue.entry("stripe-v1").promises}
 
 
 def test_an_unknown_provider_ends_with_a_sentence_and_exit_code_2() -> None:
-    shown = recover("show", "nope", "--json")
-    assert shown.exit_code == 2
-    assert json.loads(shown.stdout)["error"]["type"] == "InvalidName"
+    told = recover("show", "nope", "--json")
+    assert told.exit_code == 2
+    assert json.loads(told.stdout)["error"]["type"] == "InvalidName"
