@@ -388,8 +388,9 @@ def providers_page() -> str:
         "A window is how long the provider remembers a key. A re-send must end before it does, with room for a copy that is still under way, so",
         "that it is allowed for less long. How to choose: [choose a contract](../how-to/choose-a-contract.md).",
         "",
-        "How we know a number: *read at the vendor* (on its page, in its code, or from its staff), *reported by a third party*, *not published* (the",
-        "source says how we know that), *inferred* from something that was read, *not verified* (collected earlier and not found again).",
+        "How we know a number: *read at the vendor* (on its page, in its code, or from its staff), *in an earlier edition* (the vendor said so once, and",
+        "today's page is silent), *reported by a third party*, *not published* (the source says how we know that), *inferred* from something that was",
+        "read, *not verified* (collected earlier and not found again).",
         "",
     ]
     rows = []

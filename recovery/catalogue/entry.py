@@ -59,6 +59,7 @@ class Basis(StrEnum):
     """How we know what a source is cited for."""
 
     VENDOR = "vendor"  # read on a page, in code or from staff of the vendor
+    EARLIER = "earlier edition"  # read on a page of the vendor of which today's edition does not say it any more
     THIRD_PARTY = "third party"  # told by somebody else, or read in somebody else's copy
     AS_GIVEN = "as given"  # collected earlier, and not found again when the entry was checked
     INFERRED = "inferred"  # follows from something else that was read
@@ -68,6 +69,7 @@ class Status(StrEnum):
     """How well one promise is known."""
 
     READ = "read at the vendor"
+    EARLIER = "in an earlier edition"  # the vendor said so once; today's page says nothing of it
     REPORTED = "reported by a third party"
     NOT_PUBLISHED = "not published"  # the vendor says no number; the source says how we know that
     INFERRED = "inferred"
@@ -76,6 +78,7 @@ class Status(StrEnum):
 
 _STATUSES: Final[Mapping[Basis, Status]] = {
     Basis.VENDOR: Status.READ,
+    Basis.EARLIER: Status.EARLIER,
     Basis.THIRD_PARTY: Status.REPORTED,
     Basis.AS_GIVEN: Status.UNVERIFIED,
     Basis.INFERRED: Status.INFERRED,
@@ -99,7 +102,7 @@ class Source(_Strict):
             raise ValueError(
                 "a page has the day on which it was read, what is as given has its month, and what is inferred has neither"
             )
-        if self.basis is Basis.VENDOR and self.url is None:
+        if self.basis in {Basis.VENDOR, Basis.EARLIER} and self.url is None:
             raise ValueError("a vendor's page has its address; a page without one is not read at the vendor")
         if self.basis in {Basis.INFERRED, Basis.AS_GIVEN} and self.url is not None:
             raise ValueError("an address is where something was read, and this was not read")

@@ -20,13 +20,14 @@ from recovery.catalogue.consequences import TIMEOUT_US, Consequence, consequence
 from recovery.catalogue.entry import CONSTRUCTORS, Basis, Entry, Note, Promise, Source, Status
 from recovery.console import words
 from recovery.console.paper import Paper, facts
-from recovery.core.contracts import FOR_EVER, Contract, Kind, microseconds
+from recovery.core.contracts import FOR_EVER, Contract, Kind, WindowStart, microseconds
 from recovery.core.rows import Action
 
 DISCLAIMER: Final = "As the vendors document it. Pages were read on the day beside each source, in stored copies that can be older. None of it was measured."
 
 KNOWN: Final[dict[Status, str]] = {
     Status.READ: "vendor",
+    Status.EARLIER: "earlier edition",
     Status.REPORTED: "third party",
     Status.NOT_PUBLISHED: "not published",
     Status.INFERRED: "inferred",
@@ -80,6 +81,13 @@ def after_a_crash(contract: Contract) -> str:
     return "Never sent twice; asked." if contract.lookup is not None else "Never sent twice; in doubt."
 
 
+_COUNTED: Final[dict[WindowStart, str]] = {
+    WindowStart.FIRST_SEEN: "After {}",
+    WindowStart.COMPLETED: "{} after the first has completed",
+    WindowStart.TERMINATED: "{} after the end of what it made",
+}
+
+
 def a_copy(entry: Entry) -> str:
     """What one more request does, and from when: the sentence that says why nothing is sent again then."""
     contract = entry.contract()
@@ -99,7 +107,7 @@ def a_copy(entry: Entry) -> str:
         return f"Nobody says when a key is forgotten; from then on a copy is {entry.second}."
     if contract.window_us >= microseconds(FOR_EVER):
         return "A copy never acts again."
-    return f"After {window(contract)} a copy is {entry.second}."
+    return f"{_COUNTED[contract.window_starts].format(window(contract))} a copy is {entry.second}."
 
 
 def _sent_again(contract: Contract) -> str:
@@ -139,12 +147,12 @@ def shelf(paper: Paper, entries: Iterable[Entry]) -> RenderableType:
         table.add_column(column, no_wrap=column == "name", overflow="fold", style="bold" if column == "name" else "")
     for entry in entries:
         contract, known = entry.contract(), how_known(entry, "window")
-        mark = " *" if known in {Status.REPORTED, Status.UNVERIFIED} else ""
+        mark = " *" if known in {Status.EARLIER, Status.REPORTED, Status.UNVERIFIED} else ""
         again = _sent_again(contract)
         otherwise = "-" if again == _ALWAYS else "asked" if contract.lookup is not None else "a person decides"
         row = (entry.name, window(contract) + mark, again, _a_late_copy(entry), otherwise, entry.kind.value)
         table.add_row(*row[: len(columns)])
-    legend = "* not read at the vendor. `recover contracts show NAME`: every promise, how it is known, what follows."
+    legend = "* not on the vendor's page today. `recover contracts show NAME`: every promise, how it is known, what follows."
     return Group(table, Text(), Text(legend, style="dim"), Text(DISCLAIMER, style="dim"))
 
 
@@ -214,12 +222,18 @@ def _unsaid(contract: Contract) -> str:
     return ", ".join(name.removesuffix("_us") for name in contract.unstated) + ": as the defaults say"
 
 
+_HOW: Final[dict[Basis, str]] = {
+    Basis.VENDOR: "; read {}",
+    Basis.EARLIER: "; read {}",
+    Basis.THIRD_PARTY: "; third party, read {}",
+    Basis.AS_GIVEN: "; as given in {}",
+    Basis.INFERRED: "",
+}
+
+
 def cited(source: Source) -> str:
     """A source on one line."""
-    how = {Basis.VENDOR: "read", Basis.THIRD_PARTY: "third party, read", Basis.AS_GIVEN: "as given in", Basis.INFERRED: "inferred"}[
-        source.basis
-    ]
-    return f"{source.title}; {how} {source.read or ''}".rstrip()
+    return source.title + _HOW[source.basis].format(source.read)
 
 
 def _followed(told: list[Consequence]) -> RenderableType:
