@@ -24,6 +24,7 @@ from pydantic.fields import FieldInfo
 
 import recovery
 from recovery import catalogue, cli, crashpoints
+from recovery.checkpoint import errors as checkpoint_errors
 from recovery.console import contracts as console_contracts
 from recovery.core import contracts, entries, errors, facts
 from recovery.core.errors import ExitCode
@@ -597,7 +598,7 @@ def _descendants(error: type[errors.RecoveryError]) -> Iterable[type[errors.Reco
 
 def _children(error: type[errors.RecoveryError]) -> list[type[errors.RecoveryError]]:
     """Those of the package's tree: a program may have subclasses of its own in the same process."""
-    return [child for child in error.__subclasses__() if child.__module__ == errors.__name__]
+    return [child for child in error.__subclasses__() if child.__module__ in {errors.__name__, checkpoint_errors.__name__}]
 
 
 def _shown(template: str) -> str:

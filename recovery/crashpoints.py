@@ -39,6 +39,12 @@ BRACKETS: Final[dict[str, str]] = {
     "forget": "removing a settled run's entries, behind its stub",
     "restored": "who declared the database restored, and why",
     "incarnation": "raising the incarnation, above every epoch of the lost time",
+    "checkpoint.begin": "the directory of a save under way",
+    "checkpoint.shard": "one shard, written and synced",
+    "checkpoint.state": "the state document, written and synced",
+    "checkpoint.manifest": "the manifest, last of the files, and the directory that names them",
+    "checkpoint.commit": "the rename that makes a checkpoint, and the sync of the directory above",
+    "checkpoint.abandon": "removing a save that was not committed",
 }
 """Bracket name -> what happens between its two points."""
 

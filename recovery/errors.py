@@ -2,6 +2,7 @@
 
 from recovery.core.errors import (
     AppNotFound,
+    CheckpointError,
     ConcurrentStep,
     DecisionFailed,
     DefinitionError,
@@ -56,6 +57,7 @@ from recovery.core.errors import (
 
 __all__ = [
     "AppNotFound",
+    "CheckpointError",
     "ConcurrentStep",
     "DecisionFailed",
     "DefinitionError",

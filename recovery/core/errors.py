@@ -11,6 +11,7 @@
                         NotLicensed, KeyStillAsked
       RunFailed, RunHeld, RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted
       ReplayError       Diverged, IncompatibleVersion, ValueUnreadable
+      CheckpointError   in recovery.checkpoint.errors
     InvariantViolated(AssertionError)      our bug; outside the tree, so that nobody catches it by habit
 
 Owns what an error says: whether it happened, did not, or might have; who acts next; and, last, how. Fields are
@@ -389,6 +390,10 @@ class ValueUnreadable(ReplayError):
         "{where}: the stored value at {path} does not fit {type} ({problem}). Nothing was sent or changed. "
         "Run it with the code that wrote it, or make the type accept both forms."
     )
+
+
+class CheckpointError(RecoveryError):
+    """A checkpoint that cannot be saved, chosen or loaded. Its branch is `recovery.checkpoint.errors`."""
 
 
 class InvariantViolated(AssertionError):

@@ -1,6 +1,6 @@
 """The scan for crash points: what counts as leaving the process or becoming durable, and whether it lies in a bracket.
 
-The rule, over `drivers`, `engine`, `operators`, `reconciler` and the store's reader and writer:
+The rule, over `drivers`, `engine`, `operators`, `reconciler`, `checkpoint` and the store's reader and writer:
 
 1. *A durable call* is any mention of `open_run`, `claim`, `append`, `add_evidence`, `release`, `add_hold`, `forget` or `raise_incarnation` on something called `journal`. A mention and
    not only a call, so that `to_thread(journal.append, ...)` counts. The parameter of what is given to `Use` must be called `journal`, so that
@@ -9,7 +9,9 @@ The rule, over `drivers`, `engine`, `operators`, `reconciler` and the store's re
    of an attribute that holds one. A workflow's function is none of these: what leaves it goes through its steps.
 3. Each lies lexically inside `with around(NAME)`. NAME is registered: a literal, `bracket_of(...)`, or an attribute `bracket` whose literals
    are registered.
-4. A private function may leave the bracket to its callers: then every mention of it is a durable call itself. A function that nobody
+4. In `checkpoint`, *a durable call* is any mention of what changes something on something called `disk`, or of the functions of `checkpoint.files` that do it
+   for their callers. `checkpoint.files` itself is the disk.
+5. A private function may leave the bracket to its callers: then every mention of it is a durable call itself. A function that nobody
    mentions, or that is public, may not.
 """
 
@@ -25,13 +27,28 @@ from tests.architecture.source import PACKAGE, modules, relative, tree
 
 DURABLE = frozenset({"open_run", "claim", "append", "add_evidence", "release", "add_hold", "forget", "raise_incarnation"})
 USER = frozenset({"_call", "invoke", "ask", "make", "body", "probe_body", "close_body"})
+ON_DISK = frozenset(
+    {"make_directory", "create", "reserve", "write", "sync", "rename", "replace", "sync_directory", "unlink", "remove_directory"}
+)
+FOR_CALLERS = frozenset({"created", "remove_tree"})
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def scanned() -> list[Path]:
     """The files that carry operations out."""
-    inside = ("drivers", "engine", "operators", "reconciler", "claims", "hindsight", "storage/writer", "storage/reading")
-    return [path for path in modules() if path.relative_to(PACKAGE).as_posix().removesuffix(".py").startswith(inside)]
+    inside = (
+        "drivers",
+        "engine",
+        "operators",
+        "reconciler",
+        "claims",
+        "hindsight",
+        "storage/writer",
+        "storage/reading",
+        "checkpoint/",
+    )
+    names = {path: path.relative_to(PACKAGE).as_posix().removesuffix(".py") for path in modules()}
+    return [path for path, name in names.items() if name.startswith(inside) and name != "checkpoint/files"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +75,10 @@ def _around(node: ast.With | ast.AsyncWith) -> Iterator[ast.expr]:
 def _must_be_bracketed(node: ast.AST, private: frozenset[str]) -> str:
     if isinstance(node, ast.Attribute) and node.attr in DURABLE and name_of(node.value).lstrip("_") == "journal":
         return f"journal.{node.attr}"
+    if isinstance(node, ast.Attribute) and node.attr in ON_DISK and name_of(node.value).lstrip("_") == "disk":
+        return f"disk.{node.attr}"
+    if isinstance(node, ast.Name) and node.id in FOR_CALLERS:
+        return node.id
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in USER:
         return node.func.attr
     mentioned = name_of(node) if isinstance(node, ast.Name | ast.Attribute) else ""
@@ -75,8 +96,10 @@ def mentions(module: ast.AST, private: frozenset[str] = frozenset(), file: str =
         if isinstance(node, FUNCTIONS):
             function, bracketed = node.name, False  # what is defined inside a bracket need not run inside it
         if isinstance(node, ast.With | ast.AsyncWith) and any(True for _ in _around(node)):
+            inside = bracketed
             for item in node.items:
-                visit(item, function, bracketed)
+                visit(item, function, inside)
+                inside = inside or (isinstance(item.context_expr, ast.Call) and name_of(item.context_expr.func) == "around")
             for statement in node.body:
                 visit(statement, function, True)
             return

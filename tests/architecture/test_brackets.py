@@ -88,6 +88,8 @@ def test_there_is_something_to_scan() -> None:
         "def go(effect):\n    return effect.probe_body()",
         "def go(bound, call):\n    bound.invoke(call)",
         "journal.release('r')",
+        "def save(self):\n    self._disk.rename(a, b)",
+        "def save(disk):\n    with created(disk, path) as file:\n        pass",
         "def go(journal):\n    with around('open'):\n        pass\n    journal.open_run(new)",
         "def go(journal):\n    with around('open'):\n        def later():\n            journal.open_run(new)\n        return later",
         "def go(journal):\n    with suppress(ValueError):\n        journal.add_evidence(e)",

@@ -13,6 +13,7 @@ import pytest
 
 from docs import generate
 from recovery import crashpoints
+from recovery.checkpoint import errors as checkpoint_errors
 from recovery.core import errors
 from tests.architecture.source import ROOT, relative
 
@@ -38,8 +39,9 @@ def reference() -> str:
 def error_names() -> list[str]:
     return [
         name
-        for name, value in vars(errors).items()
-        if isinstance(value, type) and issubclass(value, Exception) and value.__module__ == errors.__name__
+        for module in (errors, checkpoint_errors)
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, Exception) and value.__module__ == module.__name__
     ]
 
 

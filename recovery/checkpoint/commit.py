@@ -1,0 +1,128 @@
+"""The commit protocol: from arrays in memory to a checkpoint that a crash at any moment leaves whole or absent.
+
+Owns the order of what becomes durable: shards, state, manifest (last), directory, then one rename to a fresh name and the parent directory. Must not know
+retention. Invariant: before the rename nothing that was there has changed, and after the parent is synced the checkpoint exists for good.
+
+An `Attempt` lives in a directory of its own, `.tmp-SEQUENCE-NONCE`. What a crash leaves of it is swept by the next holder of the store's lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from recovery.checkpoint.files import Disk, created, remove_tree
+from recovery.checkpoint.header import PREFIX
+from recovery.checkpoint.limits import Limits
+from recovery.checkpoint.manifest import FILE, STATE, FileEntry, Manifest, digest
+from recovery.checkpoint.reading import in_streams
+from recovery.checkpoint.shards import Array, Read, Written, write_shard
+from recovery.checkpoint.validating import CheckShard
+from recovery.crashpoints import around
+
+TEMPORARY: Final = ".tmp-"
+
+
+def shard_name(index: int, of: int) -> str:
+    return f"shard-{index:03d}-of-{of:03d}.safetensors"
+
+
+class Attempt:
+    """One save under way. `committed` tells whether its checkpoint exists."""
+
+    def __init__(self, disk: Disk, parent: Path, sequence: int, nonce: str) -> None:
+        self._disk = disk
+        self._parent = parent
+        self.path = parent / f"{TEMPORARY}{sequence:012d}-{nonce}"
+        self.committed = False
+
+    def begin(self) -> None:
+        """Make its directory; FileExistsError if somebody has the same nonce."""
+        with around("checkpoint.begin"):
+            self._disk.make_directory(self.path)
+
+    def write_shards(self, parts: Sequence[Mapping[str, Array]], *, streams: int) -> list[Written]:
+        """One file for each part, written at once in up to `streams` threads. Each is synced on return."""
+
+        def write(item: tuple[int, Mapping[str, Array]]) -> Written:
+            return write_shard(self._disk, self.path / shard_name(item[0], len(parts)), item[1])
+
+        return in_streams(streams, write, enumerate(parts))
+
+    def write_state(self, data: bytes) -> FileEntry:
+        with around("checkpoint.state"):
+            self._put(STATE, data)
+        return FileEntry(STATE, len(data), digest(data))
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Last of the files; then the directory that names them all."""
+        with around("checkpoint.manifest"):
+            self._put(FILE, manifest.to_bytes())
+            self._disk.sync_directory(self.path)
+
+    def commit(self, manifest: Manifest) -> Path:
+        """Give it its name. After this it exists, whatever happens."""
+        target = self._parent / manifest.name
+        with around("checkpoint.commit"):
+            self._disk.rename(self.path, target)
+            self.committed = True
+            self._disk.sync_directory(self._parent)
+        return target
+
+    def abandon(self) -> None:
+        """Remove what was written, unless it was committed."""
+        if not self.committed:
+            with around("checkpoint.abandon"):
+                remove_tree(self._disk, self.path)
+
+    def _put(self, name: str, data: bytes) -> None:
+        with created(self._disk, self.path / name) as file:
+            self._disk.write(file, data)
+            self._disk.sync(file)
+
+
+@dataclass(frozen=True)
+class Export:
+    """`Evidence` of what was just written: the validator judges a checkpoint before it is committed as it will judge it when it is loaded."""
+
+    where: str
+    manifest_bytes: bytes
+    written: Mapping[str, Written]
+    held: Mapping[str, Array]
+    state_bytes: bytes
+
+    def manifest(self, limits: Limits) -> bytes:  # noqa: ARG002
+        return self.manifest_bytes
+
+    def names(self) -> set[str]:
+        return {FILE, STATE, *self.written}
+
+    def size(self, name: str) -> int:
+        return len(self.state_bytes) if name == STATE else self.written[name].entry.size
+
+    def arrays(self, shapes: object) -> Mapping[str, Array]:  # noqa: ARG002
+        return self.held
+
+    def shards(self, work: Mapping[FileEntry, tuple[CheckShard, Mapping[str, Array]]]) -> Mapping[str, Read]:
+        found = {}
+        for entry, (check, _) in work.items():
+            written = self.written[entry.name]
+            check(written.header[PREFIX:], written.entry.size - len(written.header))
+            found[entry.name] = Read(written.entry.blake3, "")
+        return found
+
+    def state(self, entry: FileEntry) -> bytes:  # noqa: ARG002
+        return self.state_bytes
+
+
+def balanced(arrays: Mapping[str, Array], parts: int) -> list[dict[str, Array]]:
+    """The arrays in up to `parts` groups of like size, the same for the same arrays. None of the groups is empty."""
+    groups: list[dict[str, Array]] = [{} for _ in range(max(1, min(parts, len(arrays))))]
+    sizes = [0] * len(groups)
+    for name in sorted(arrays, key=lambda each: (-arrays[each].nbytes, each)):
+        least = sizes.index(min(sizes))
+        groups[least][name] = arrays[name]
+        sizes[least] += max(1, arrays[name].nbytes)
+    return groups if arrays else []

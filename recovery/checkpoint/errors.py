@@ -1,0 +1,101 @@
+"""Errors about checkpoints: a branch of the package's tree, below `CheckpointError`.
+
+Owns what they say. Fields are keyword-only plain values; an error survives pickling, says what became of the current state, and ends
+with the next step.
+"""
+
+from __future__ import annotations
+
+from recovery.core.errors import CheckpointError as CheckpointError
+from recovery.core.errors import ExitCode
+
+
+class WrongKind(CheckpointError):
+    """One kind of state was about to be used as another."""
+
+    exit_code = ExitCode.USAGE
+    template = "{name} is of the kind {found}, and {wanted} was asked for. Nothing was loaded or saved. It may be used to {use}."
+
+
+class CheckpointInvalid(CheckpointError):
+    """Something about a checkpoint is not what it must be. `reason` is a word of a fixed list, `where` the place, `problem` the facts."""
+
+    exit_code = ExitCode.CORRUPT
+    template = (
+        "{where}: {problem} ({reason}). Nothing was loaded or replaced. Use an earlier checkpoint; "
+        "`recover checkpoint verify` says which ones are whole."
+    )
+
+
+class LimitExceeded(CheckpointError):
+    """More than was allowed to be read; refused before it was read or allocated."""
+
+    exit_code = ExitCode.USAGE
+    template = "{where}: {what} is {found}, and {limit} is the limit. Nothing was loaded or replaced. If it is meant to be so large, raise that field of Limits."
+
+
+class UnknownFormat(CheckpointError):
+    """Written by a newer version, or by something else."""
+
+    exit_code = ExitCode.USAGE
+    template = (
+        "{where}: the format is {found}, and this version reads {known}. Nothing was loaded or changed. Install a newer recovery."
+    )
+
+
+class NotACandidate(CheckpointError):
+    """A directory that cannot be chosen, whatever its name says."""
+
+    exit_code = ExitCode.USAGE
+    template = "{name} in {store} is no checkpoint that can be used: {problem}. Nothing was loaded or changed. {advice}"
+
+
+class NothingToRestore(CheckpointError):
+    """No candidate of that kind is left."""
+
+    exit_code = ExitCode.USAGE
+    template = "{store} holds no {kind} checkpoint that can be restored ({rejected}). Nothing was changed. Begin anew, or name another store."
+
+
+class StoreBusy(CheckpointError):
+    """Another writer has the store."""
+
+    exit_code = ExitCode.OWNED
+    template = "{store} is being written by {owner}. Nothing was saved or changed. Wait until that save has ended, or use a store of its own."
+
+
+class SpaceMissing(CheckpointError):
+    """Seen before anything was written."""
+
+    exit_code = ExitCode.UNRESOLVED
+    template = (
+        "{store}: saving needs {needed} bytes and {free} are free. Nothing was written and the current checkpoint is untouched. "
+        "Make room, keep fewer checkpoints, or save elsewhere."
+    )
+
+
+class SaveFailed(CheckpointError):
+    """The disk refused. `committed`: whether the new checkpoint exists all the same."""
+
+    exit_code = ExitCode.UNRESOLVED
+    template = "{store}: saving failed at {step} ({problem}). {fate} The earlier checkpoints are untouched. {advice}"
+
+
+class WritersMissing(CheckpointError):
+    """A sharded save whose deadline has passed."""
+
+    exit_code = ExitCode.UNRESOLVED
+    template = (
+        "{store}: after {seconds} s these writers had not handed in their shard: {missing}. Nothing was committed and the earlier "
+        "checkpoints are untouched. Look at those workers, then save again."
+    )
+
+
+class EffectsUnreconciled(CheckpointError):
+    """Effects after the checkpoint's journal position have no outcome yet."""
+
+    exit_code = ExitCode.IN_DOUBT
+    template = (
+        "Run {run_id!r}: {count} effects after the restored checkpoint are not reconciled ({keys}). None may be sent again. "
+        "Settle them with `recover --run-id {run_id}`."
+    )

@@ -1,0 +1,202 @@
+"""The disk: every step that makes something durable, and every read of what is not verified, as a port.
+
+Owns the system calls and their flags. Must not know checkpoints. Invariant: nothing is opened through a link, nothing is overwritten, and the result of
+every call is looked at; the caller decides what is synced when, so that a recording disk sees the protocol as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+Bytes = bytes | bytearray | memoryview | Any
+"""Anything with a contiguous buffer; numpy arrays included, which no common type describes."""
+
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+_DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+NO_RESERVE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+"""What file systems say that cannot reserve space. They are written to all the same."""
+
+
+class Disk(Protocol):
+    """Each method raises OSError when the system refuses. Descriptors are plain numbers and end with `close`."""
+
+    def make_directory(self, path: Path) -> None:
+        """A new directory; FileExistsError if there is one. Durable after its parent's `sync_directory`."""
+
+    def create(self, path: Path) -> int:
+        """A new file for writing, with the mode that the umask leaves of 0666; FileExistsError if there is one."""
+        ...
+
+    def reserve(self, file: int, size: int) -> None:
+        """Claim the space before it is written, so that a full disk is met at the beginning."""
+
+    def write(self, file: int, data: Bytes) -> None:
+        """All of `data`. Durable after `sync`."""
+
+    def sync(self, file: int) -> None:
+        """The file's content is durable on return; its name is after its directory's `sync_directory`."""
+
+    def close(self, file: int) -> None: ...
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Atomic within one file system; refuses a target that is a non-empty directory. Durable after `sync_directory` of both parents."""
+
+    def replace(self, source: Path, target: Path) -> None:
+        """`rename` over a file."""
+
+    def sync_directory(self, path: Path) -> None:
+        """The names in it are durable on return."""
+
+    def unlink(self, path: Path) -> None: ...
+
+    def remove_directory(self, path: Path) -> None: ...
+
+    def open(self, path: Path) -> tuple[int, int]:
+        """(file, size) of a regular file, through no link. OSError(ELOOP) for a link, OSError(EINVAL) for what is no regular file."""
+        ...
+
+    def read_into(self, file: int, buffer: Bytes) -> int:
+        """Fill `buffer` from where the file stands; how many bytes there were, less only at its end."""
+        ...
+
+    def forget_cache(self, file: int) -> None:
+        """Ask that what is read next comes from the device. A hint."""
+
+    def names(self, path: Path) -> list[tuple[str, bool]]:
+        """(name, whether it is a directory and no link), sorted by name."""
+        ...
+
+    def free_bytes(self, path: Path) -> int: ...
+
+
+class LocalDisk:
+    """The operating system's file system."""
+
+    def make_directory(self, path: Path) -> None:
+        path.mkdir()
+
+    def create(self, path: Path) -> int:
+        return os.open(path, _CREATE, 0o666)
+
+    def reserve(self, file: int, size: int) -> None:
+        if size and hasattr(os, "posix_fallocate"):
+            try:
+                os.posix_fallocate(file, 0, size)
+            except OSError as error:
+                if error.errno not in NO_RESERVE:
+                    raise
+
+    def write(self, file: int, data: Bytes) -> None:
+        left = memoryview(data).cast("B")
+        while left:
+            left = left[os.write(file, left) :]
+
+    def sync(self, file: int) -> None:
+        os.fsync(file)
+
+    def close(self, file: int) -> None:
+        os.close(file)
+
+    def rename(self, source: Path, target: Path) -> None:
+        source.rename(target)
+
+    def replace(self, source: Path, target: Path) -> None:
+        source.replace(target)
+
+    def sync_directory(self, path: Path) -> None:
+        if os.name == "nt":
+            return  # a directory cannot be opened there; its names are durable with the volume's log
+        opened = os.open(path, _DIRECTORY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+    def unlink(self, path: Path) -> None:
+        path.unlink()
+
+    def remove_directory(self, path: Path) -> None:
+        path.rmdir()
+
+    def open(self, path: Path) -> tuple[int, int]:
+        opened = os.open(path, _READ)
+        found = os.fstat(opened)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(opened)
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return opened, found.st_size
+
+    def read_into(self, file: int, buffer: Bytes) -> int:
+        left = memoryview(buffer).cast("B")
+        whole = len(left)
+        while left:
+            count = os.readv(file, [left])
+            if count == 0:
+                break
+            left = left[count:]
+        return whole - len(left)
+
+    def forget_cache(self, file: int) -> None:
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def names(self, path: Path) -> list[tuple[str, bool]]:
+        with os.scandir(path) as entries:
+            return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+
+    def free_bytes(self, path: Path) -> int:
+        return shutil.disk_usage(path).free
+
+
+@contextmanager
+def created(disk: Disk, path: Path) -> Iterator[int]:
+    """A new file that is closed at the end. An error while closing is an error of the write."""
+    file = disk.create(path)
+    try:
+        yield file
+    except BaseException:
+        with contextlib.suppress(OSError):  # the first error is the one to tell
+            disk.close(file)
+        raise
+    disk.close(file)
+
+
+@contextmanager
+def opened(disk: Disk, path: Path) -> Iterator[tuple[int, int]]:
+    """(file, size) of a regular file that is closed at the end."""
+    file, size = disk.open(path)
+    try:
+        yield file, size
+    finally:
+        disk.close(file)
+
+
+def read_bounded(disk: Disk, path: Path, most: int) -> tuple[bytes, int]:
+    """(at most `most` + 1 bytes, the file's size)."""
+    with opened(disk, path) as (file, size):
+        buffer = bytearray(min(size, most + 1))
+        return bytes(memoryview(buffer)[: disk.read_into(file, buffer)]), size
+
+
+def remove_tree(disk: Disk, path: Path) -> None:
+    """Delete a directory and all below it. What is missing already is no error. Links are removed, not followed."""
+    try:
+        inside = disk.names(path)
+    except FileNotFoundError:
+        return
+    for name, is_directory in inside:
+        if is_directory:
+            remove_tree(disk, path / name)
+        else:
+            disk.unlink(path / name)
+    disk.remove_directory(path)

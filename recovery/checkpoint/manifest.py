@@ -1,0 +1,160 @@
+"""The manifest: what a checkpoint consists of, to the byte, and what it is a checkpoint of.
+
+Owns the document and its identity. Must not touch a disk. Invariant: its bytes are canonical, so that equal manifests have equal bytes, and its id
+is the BLAKE3 digest of them without the id; whoever trusts an id can trust every digest inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from blake3 import blake3
+
+from recovery.checkpoint import strict
+from recovery.checkpoint.kinds import Kind
+from recovery.core.entries import JSON
+
+FORMAT: Final = 1
+FILE: Final = "MANIFEST.json"
+STATE: Final = "state.json"
+SHORT: Final = 12  # characters of an id that a directory's name shows
+ID_DOMAIN: Final = b"recovery-checkpoint-1\n"
+
+
+def digest(data: bytes) -> str:
+    """BLAKE3-256 in hex."""
+    return blake3(data).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One file beside the manifest. `size` in bytes; `blake3` of the whole file in hex."""
+
+    name: str
+    size: int
+    blake3: str
+
+    def document(self) -> JSON:
+        return {"name": self.name, "size": self.size, "blake3": self.blake3}
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A part of a tensor: the tensor `key` of `file` holds what begins at `offset` and has `shape`."""
+
+    file: str
+    key: str
+    offset: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    def document(self) -> JSON:
+        return {"file": self.file, "key": self.key, "offset": list(self.offset), "shape": list(self.shape)}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorEntry:
+    """One tensor, wherever its slices are. `dtype` as safetensors writes it."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    slices: tuple[Slice, ...]
+
+    def document(self) -> JSON:
+        return {"dtype": self.dtype, "shape": list(self.shape), "slices": [part.document() for part in self.slices]}
+
+
+@dataclass(frozen=True, slots=True)
+class JournalPosition:
+    """Where the run's journal stood when the state was captured: entries and head digest. What came later is not in the state."""
+
+    run_id: str
+    position: int
+    digest: str
+
+    def document(self) -> JSON:
+        return {"run_id": self.run_id, "position": self.position, "digest": self.digest}
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All that is known about a checkpoint without its bytes.
+
+    sequence: order of commits in its store, from 1. step: updates done, as the state counts them. parent: id of the checkpoint before it, or "".
+    fingerprint: of the runtime that wrote it; an identifier, no signature. writers: how many shards were promised.
+    """
+
+    kind: Kind
+    sequence: int
+    step: int
+    parent: str
+    writers: int
+    files: tuple[FileEntry, ...]
+    tensors: Mapping[str, TensorEntry]
+    journal: JournalPosition | None = None
+    fingerprint: str = ""
+    format: int = field(default=FORMAT)
+
+    @cached_property
+    def id(self) -> str:
+        return digest(ID_DOMAIN + strict.canonical(self._document()))
+
+    @property
+    def name(self) -> str:
+        """The name of its directory."""
+        return f"{self.sequence:012d}-{self.id[:SHORT]}"
+
+    @cached_property
+    def schema(self) -> str:
+        """The digest of names, dtypes and shapes, whatever the slices: equal for states that fit into each other."""
+        return schema_digest({name: (tensor.dtype, tensor.shape) for name, tensor in self.tensors.items()})
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(entry.size for entry in self.files)
+
+    def shards(self) -> tuple[FileEntry, ...]:
+        return tuple(entry for entry in self.files if entry.name != STATE)
+
+    def inside(self, file: str) -> dict[str, tuple[str, Slice]]:
+        """What a shard must hold: key -> (tensor, slice)."""
+        return self._by_file.get(file, {})
+
+    @cached_property
+    def _by_file(self) -> dict[str, dict[str, tuple[str, Slice]]]:
+        found: dict[str, dict[str, tuple[str, Slice]]] = {}
+        for name, tensor in self.tensors.items():
+            for part in tensor.slices:
+                found.setdefault(part.file, {})[part.key] = (name, part)
+        return found
+
+    def _document(self) -> dict[str, JSON]:
+        """Everything but the id."""
+        return {
+            "format": self.format,
+            "kind": self.kind.value,
+            "sequence": self.sequence,
+            "step": self.step,
+            "parent": self.parent,
+            "writers": self.writers,
+            "journal": self.journal.document() if self.journal else None,
+            "fingerprint": self.fingerprint,
+            "files": [entry.document() for entry in self.files],
+            "tensors": {name: tensor.document() for name, tensor in self.tensors.items()},
+            "schema": self.schema,
+            "totals": {"bytes": self.total_bytes, "files": len(self.files), "tensors": len(self.tensors)},
+        }
+
+    def document(self) -> dict[str, JSON]:
+        return self._document() | {"id": self.id}
+
+    def to_bytes(self) -> bytes:
+        return strict.canonical(self.document())
+
+
+def schema_digest(tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> str:
+    """For name -> (dtype, shape)."""
+    document: dict[str, Any] = {name: {"dtype": dtype, "shape": list(shape)} for name, (dtype, shape) in tensors.items()}
+    return digest(strict.canonical(document))

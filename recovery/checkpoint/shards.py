@@ -1,0 +1,176 @@
+"""Shards: safetensors files written from arrays, and read into arrays, in one pass over the bytes.
+
+Owns the streaming: a piece is looked at (finite), hashed and written while it is in the processor's cache. Must not know manifests. Invariant: no
+array is copied whole, and what is read is allocated by numbers that were checked first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from blake3 import blake3
+
+from recovery.checkpoint.errors import CheckpointInvalid
+from recovery.checkpoint.files import Disk, created
+from recovery.checkpoint.header import PREFIX, WIDTHS, Placed, header_length, write_header
+from recovery.checkpoint.limits import Limits
+from recovery.checkpoint.manifest import FileEntry
+from recovery.crashpoints import around
+
+Array = np.ndarray[Any, Any]
+
+PIECE: Final = 1 << 20  # bytes: fits into a core's own cache, so that three looks at it cost one trip to memory
+
+DTYPES: Final[dict[str, np.dtype[Any]]] = {
+    code: np.dtype(name).newbyteorder("<")
+    for code, name in {
+        "U64": "u8", "I64": "i8", "F64": "f8", "C64": "c8", "F32": "f4", "U32": "u4", "I32": "i4", "F16": "f2", "U16": "u2", "I16": "i2",
+        "I8": "i1", "U8": "u1", "BOOL": "?",
+    }.items()
+}  # fmt: skip
+
+_CODES: Final = {np.dtype(dtype).newbyteorder("<"): code for code, dtype in DTYPES.items()}
+
+
+def code_of(array: Array, *, where: str) -> str:
+    """The dtype as safetensors writes it. Raises CheckpointInvalid(reason="dtype")."""
+    code = _CODES.get(array.dtype.newbyteorder("<"))
+    if code is None or code not in WIDTHS:
+        problem = f"arrays of {array.dtype} cannot be saved; there are {', '.join(str(dtype) for dtype in _CODES)}"
+        raise CheckpointInvalid(where=where, problem=problem, reason="dtype")
+    return code
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One durable shard. `header` is its beginning, as written."""
+
+    entry: FileEntry
+    header: bytes
+
+
+def write_shard(disk: Disk, path: Path, arrays: Mapping[str, Array]) -> Written:
+    """Write and sync a new file. Its name is durable only after its directory is. Raises CheckpointInvalid(reason="finite" or "dtype"), OSError."""
+    where = path.name
+    header, order = write_header({name: (code_of(array, where=f"{where}, {name}"), array.shape) for name, array in arrays.items()})
+    size = len(header) + sum(array.nbytes for array in arrays.values())
+    hashed = blake3()
+    with around("checkpoint.shard"), created(disk, path) as file:
+        disk.reserve(file, size)
+        hashed.update(header)
+        disk.write(file, header)
+        for name in order:
+            for piece in pieces(arrays[name]):
+                require_finite(piece, where=f"{where}, {name}")
+                raw = piece.view(np.uint8).data
+                hashed.update(raw)
+                disk.write(file, raw)
+        disk.sync(file)
+    return Written(FileEntry(path.name, size, hashed.hexdigest()), header)
+
+
+def pieces(array: Array) -> Iterator[Array]:
+    """The elements in C order, little endian, as flat contiguous arrays of at most PIECE bytes: views where that is possible."""
+    if array.size == 0:
+        return
+    if array.flags.c_contiguous:
+        flat = array.reshape(-1)
+        step = max(1, PIECE // array.itemsize)
+        for at in range(0, array.size, step):
+            yield _little(flat[at : at + step])
+        return
+    of_one = array.nbytes // len(array)
+    if of_one > PIECE and array.ndim > 1:
+        for row in array:
+            yield from pieces(row)
+        return
+    step = max(1, PIECE // of_one)
+    for at in range(0, len(array), step):
+        yield _little(np.ascontiguousarray(array[at : at + step]).reshape(-1))
+
+
+def _little(piece: Array) -> Array:
+    return piece.astype(piece.dtype.newbyteorder("<"), copy=False)
+
+
+def is_finite(piece: Array) -> bool:
+    return piece.dtype.kind not in "fc" or bool(np.isfinite(piece).all())
+
+
+def require_finite(piece: Array, *, where: str) -> None:
+    """Raise CheckpointInvalid(reason="finite") if a number is infinite or none."""
+    if not is_finite(piece):
+        raise CheckpointInvalid(where=where, problem="it holds a number that is infinite or not a number", reason="finite")
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What was read of one shard. `unfinite`: the first tensor with a number that is not finite, or ""."""
+
+    blake3: str
+    unfinite: str
+
+
+CheckHeader = Callable[[bytes, int], Mapping[str, Placed]]
+"""(header text, bytes of data) -> key -> where it is. Raises CheckpointInvalid."""
+
+
+def read_shard(
+    disk: Disk, file: int, size: int, limits: Limits, check: CheckHeader, into: Mapping[str, Array], *, where: str
+) -> Read:
+    """Read an open file of `size` bytes into the arrays, by key. Raises CheckpointInvalid, LimitExceeded, OSError.
+
+    Nothing is allocated: `check` is shown the header first, and its tensors must be those of `into`.
+    """
+    hashed = blake3()
+    prefix = _exactly(disk, file, PREFIX, where)
+    text = _exactly(disk, file, header_length(prefix, size, limits, where=where), where)
+    hashed.update(prefix)
+    hashed.update(text)
+    unfinite = ""
+    for key in check(text, size - PREFIX - len(text)):
+        for piece in _filled(disk, file, into[key], where):
+            hashed.update(piece.view(np.uint8).data)
+            if not unfinite and not is_finite(piece):
+                unfinite = key
+    if disk.read_into(file, bytearray(1)):
+        raise CheckpointInvalid(where=where, problem="it grew while it was read", reason="size")
+    return Read(hashed.hexdigest(), unfinite)
+
+
+def _exactly(disk: Disk, file: int, size: int, where: str) -> bytes:
+    buffer = bytearray(size)
+    if disk.read_into(file, buffer) != size:
+        raise CheckpointInvalid(where=where, problem="it is shorter than it was", reason="size")
+    return bytes(buffer)
+
+
+def _filled(disk: Disk, file: int, target: Array, where: str) -> Iterator[Array]:
+    """Read the target's elements; each piece as it was read, flat. A target that is a part of a larger array is filled through a buffer."""
+    if target.size == 0:
+        return
+    if not target.flags.c_contiguous:
+        of_one = target.nbytes // len(target)
+        step = max(1, PIECE // of_one)
+        if of_one > PIECE and target.ndim > 1:
+            for row in target:
+                yield from _filled(disk, file, row, where)
+            return
+        for at in range(0, len(target), step):
+            part = target[at : at + step]
+            buffer = np.empty(part.shape, target.dtype)
+            yield from _filled(disk, file, buffer, where)
+            part[...] = buffer
+        return
+    flat = target.reshape(-1)
+    step = max(1, PIECE // target.itemsize)
+    for at in range(0, target.size, step):
+        piece = flat[at : at + step]
+        raw = piece.view(np.uint8).data
+        if disk.read_into(file, raw) != raw.nbytes:
+            raise CheckpointInvalid(where=where, problem="it is shorter than it was", reason="size")
+        yield piece

@@ -1,0 +1,117 @@
+"""The state document: everything of a state that is no array, as JSON that loses nothing.
+
+Owns how plain values become JSON and come back. Invariant: `unseal(seal(value))` equals the value in type and value; integers beyond 2^53 are decimal
+strings, numbers with a point are hexadecimal, both under a tag; what has no such form is refused before anything is written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from recovery.checkpoint import strict
+from recovery.checkpoint.errors import CheckpointInvalid
+from recovery.checkpoint.limits import Limits
+from recovery.core.entries import JSON
+
+INTEGER_MAX: Final = 2**53
+_INT: Final = "$int"
+_FLOAT: Final = "$float"
+_DICT: Final = "$dict"
+_DIGITS_MAX: Final = 400  # of one integer; a generator's state has some 40
+
+
+def to_bytes(value: Any, limits: Limits) -> bytes:
+    """The file's content. Raises CheckpointInvalid(reason="state") or LimitExceeded."""
+    try:
+        data = strict.canonical(seal(value))
+    except RecursionError:
+        raise _refused("$", "it is nested too deeply") from None
+    from_bytes(data, limits)
+    return data
+
+
+def from_bytes(data: bytes, limits: Limits) -> Any:
+    """The value. Raises CheckpointInvalid or LimitExceeded."""
+    found = strict.read(data, bytes_max=limits.state_bytes, depth_max=2 * limits.depth, where="state.json")
+    return unseal(found)
+
+
+def seal(value: Any, path: str = "$") -> JSON:
+    """`value` as JSON without floating-point numbers. Tuples become lists."""
+    if value is None or isinstance(value, bool):
+        return value
+    if type(value) is str:
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise _refused(path, "it is a string without a UTF-8 form") from None
+        return value
+    if type(value) is int:
+        return value if -INTEGER_MAX < value < INTEGER_MAX else {_INT: str(value)}
+    if type(value) is float:
+        if not math.isfinite(value):
+            raise _refused(path, "it is a number that is infinite or not a number", reason="finite")
+        return {_FLOAT: value.hex()}
+    if isinstance(value, list | tuple):
+        return [seal(item, f"{path}[{index}]") for index, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        return _seal_mapping(value, path)
+    raise _refused(path, f"{type(value).__name__} is no plain value; use numbers, strings, lists, mappings or an array")
+
+
+def unseal(stored: JSON, path: str = "$") -> Any:
+    """What `seal` was given, with lists for tuples. Raises CheckpointInvalid on a tag that says nothing."""
+    if isinstance(stored, list):
+        return [unseal(item, f"{path}[{index}]") for index, item in enumerate(stored)]
+    if isinstance(stored, float):
+        raise _refused(path, "it is a number with a point that is not written in hexadecimal")
+    if not isinstance(stored, dict):
+        return stored
+    if len(stored) == 1:
+        ((tag, inner),) = stored.items()
+        if tag == _INT:
+            return _integer(inner, path)
+        if tag == _FLOAT:
+            return _number(inner, path)
+        if tag == _DICT and isinstance(inner, dict):
+            return {key: unseal(item, f"{path}.{key}") for key, item in inner.items()}
+        if tag.startswith("$"):
+            raise _refused(path, f"{tag[:20]!r} is no tag")
+    return {key: unseal(item, f"{path}.{key}") for key, item in stored.items()}
+
+
+def _seal_mapping(value: Mapping[Any, Any], path: str) -> JSON:
+    sealed: dict[str, JSON] = {}
+    for key, item in value.items():
+        if type(key) is not str:
+            raise _refused(path, f"its key {str(key)[:40]!r} is a {type(key).__name__}; use strings")
+        seal(key, path)
+        sealed[key] = seal(item, f"{path}.{key}")
+    if len(sealed) == 1 and next(iter(sealed)).startswith("$"):
+        return {_DICT: sealed}
+    return sealed
+
+
+def _integer(inner: Any, path: str) -> int:
+    if isinstance(inner, str) and len(inner) <= _DIGITS_MAX and inner.removeprefix("-").isdecimal() and inner.isascii():
+        value = int(inner)
+        if str(value) == inner and not -INTEGER_MAX < value < INTEGER_MAX:
+            return value
+    raise _refused(path, "it is no integer beyond 2^53 in decimal")
+
+
+def _number(inner: Any, path: str) -> float:
+    if isinstance(inner, str) and len(inner) <= 40:
+        try:
+            value = float.fromhex(inner)
+        except (ValueError, OverflowError):
+            raise _refused(path, "it is no number in hexadecimal") from None
+        if math.isfinite(value) and value.hex() == inner:
+            return value
+    raise _refused(path, "it is no finite number in hexadecimal")
+
+
+def _refused(path: str, problem: str, *, reason: str = "state") -> CheckpointInvalid:
+    return CheckpointInvalid(where=f"state.json, {path[:200]}", problem=problem, reason=reason)

@@ -1,0 +1,144 @@
+"""A single writer saves and loads: what comes back is what went in, bit for bit, and what is refused changed nothing."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from recovery.checkpoint.errors import CheckpointInvalid, NotACandidate, NothingToRestore, WrongKind
+from recovery.checkpoint.kinds import Kind
+from recovery.checkpoint.manifest import JournalPosition
+from recovery.checkpoint.store import CheckpointStore
+from tests.unit.checkpoint.making import Plain, same, small
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CheckpointStore:
+    return CheckpointStore(tmp_path / "run")
+
+
+def test_what_is_loaded_is_what_was_saved(store: CheckpointStore) -> None:
+    saved = store.save(small(3))
+    loaded = store.load(store.latest("weights"))
+    assert same(loaded.arrays, small(3).arrays)
+    assert loaded.state == small(3).values
+    assert loaded.manifest == saved.manifest
+    assert loaded.manifest.step == 3
+
+
+def test_loaded_arrays_are_writable_and_nobody_elses(store: CheckpointStore) -> None:
+    store.save(small())
+    first, second = store.load(store.latest("weights")), store.load(store.latest("weights"))
+    for name, array in first.arrays.items():
+        assert array.flags.writeable
+        assert not np.shares_memory(array, second.arrays[name])
+
+
+def test_the_newest_is_the_last_that_was_committed(store: CheckpointStore) -> None:
+    saved = [store.save(small(step)) for step in (30, 10, 20)]
+    assert store.latest("weights").name == saved[-1].name
+    assert [each.name for each in store.scan()] == [each.name for each in reversed(saved)]
+    assert [each.manifest.parent for each in saved] == ["", saved[0].id, saved[1].id]
+
+
+def test_a_large_state_is_written_in_two_files_and_read_back(tmp_path: Path) -> None:
+    arrays = {f"w/{n}": np.random.default_rng(n).standard_normal((n, 1 << 17)) for n in range(6)}
+    store = CheckpointStore(tmp_path, streams=2)
+    saved = store.save(Plain(arrays))
+    assert len(saved.manifest.shards()) == 2
+    assert same(store.load(saved).arrays, arrays)
+
+
+@pytest.mark.parametrize("dtype", ["u8", "i8", "f8", "c8", "f4", "u4", "i4", "f2", "u2", "i2", "i1", "u1", "?"])
+def test_every_dtype_comes_back(store: CheckpointStore, dtype: str) -> None:
+    array = np.arange(6).astype(dtype).reshape(2, 3)
+    saved = store.save(Plain({"a": array, "scalar": np.array(array[0, 0]), "transposed": array.T, "strided": array[:, ::2]}))
+    assert same(
+        store.load(saved).arrays, {"a": array, "scalar": np.array(array[0, 0]), "transposed": array.T, "strided": array[:, ::2]}
+    )
+
+
+def test_other_byte_orders_come_back_little_endian(store: CheckpointStore) -> None:
+    saved = store.save(Plain({"a": np.arange(5, dtype=">f8")}))
+    assert same(store.load(saved).arrays, {"a": np.arange(5, dtype="<f8")})
+
+
+def test_shards_are_files_that_the_safetensors_library_reads(store: CheckpointStore) -> None:
+    saved = store.save(small(1))
+    (shard,) = saved.manifest.shards()
+    assert same(safetensors.numpy.load((saved.path / shard.name).read_bytes()), small(1).arrays)
+
+
+def test_files_have_the_mode_that_the_umask_leaves(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        saved = CheckpointStore(tmp_path / "run").save(small())
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in saved.path.iterdir()} == {0o640}
+
+
+def test_a_journal_position_is_kept(store: CheckpointStore) -> None:
+    position = JournalPosition("incident-7", 41, "ab" * 32)
+    store.save(small(), journal=position, fingerprint="0123456789ab")
+    found = store.latest("weights").manifest
+    assert (found.journal, found.fingerprint) == (position, "0123456789ab")
+
+
+def test_another_kind_is_refused_with_what_it_may_be_used_for(store: CheckpointStore) -> None:
+    saved = store.save(small())
+    with pytest.raises(WrongKind, match="cannot continue one"):
+        store.load(saved, kind=Kind.LEARNING)
+    with pytest.raises(NothingToRestore, match="kind"):
+        store.latest(Kind.LEARNING)
+
+
+@pytest.mark.parametrize("kind", [Kind.JOURNAL, Kind.RECEIPT])
+def test_what_no_checkpoint_holds_is_not_saved(store: CheckpointStore, kind: Kind) -> None:
+    with pytest.raises(WrongKind):
+        store.save(small().but(kind=kind))
+    assert not store.path.exists()
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_none_are_not_saved(store: CheckpointStore, number: float) -> None:
+    kept = store.save(small(1))
+    with pytest.raises(CheckpointInvalid, match=r"w/0.*not a number") as caught:
+        store.save(Plain({"w/0": np.array([1.0, number])}))
+    assert caught.value.reason == "finite"
+    assert [each.name for each in store.scan()] == [kept.name]
+
+
+@pytest.mark.parametrize(
+    "arrays", [{"": np.zeros(1)}, {"a b": np.zeros(1)}, {"a": [1.0]}, {"a": np.zeros(1, "U3")}, {"a": np.zeros(1, object)}]
+)
+def test_what_is_no_named_array_of_numbers_is_not_saved(store: CheckpointStore, arrays: dict) -> None:
+    with pytest.raises(CheckpointInvalid):
+        store.save(Plain(arrays))
+    assert not store.path.exists()
+
+
+def test_another_schema_is_refused(store: CheckpointStore) -> None:
+    one, other = store.save(small(1)), store.save(Plain({"w/0": np.zeros(3)}))
+    assert store.load(one, schema=one.manifest.schema).manifest == one.manifest
+    with pytest.raises(CheckpointInvalid, match="names, dtypes or shapes"):
+        store.load(one, schema=other.manifest.schema)
+
+
+def test_an_empty_store_has_nothing_and_says_so(store: CheckpointStore) -> None:
+    assert store.scan() == []
+    with pytest.raises(NothingToRestore, match="it is empty"):
+        store.latest("weights")
+    assert not store.path.exists()
+
+
+@pytest.mark.parametrize("name", ["../x", "000000000001-0123456789ab", ".tmp-000000000001-00", ""])
+def test_what_is_no_checkpoint_is_not_inspected(store: CheckpointStore, name: str) -> None:
+    store.save(small())
+    with pytest.raises(NotACandidate):
+        store.inspect(name)
