@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test sweep matrix model mutants lint format docs clean
+.PHONY: help demo test replay sweep matrix model mutants lint format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ demo: $(VENV)/.demo ## crash a worker for real, then recover its run
 
 test: $(VENV)/.test ## every test, on memory, SQLite and PostgreSQL
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+replay: $(VENV)/.test ## every scenario on memory, SQLite and PostgreSQL, each in both colours
+	$(BIN)/python -m tests.scenarios
 
 sweep: $(VENV)/.test ## scenarios with a crash at every place, not at a sample of them
 	RECOVERY_SWEEP=full $(BIN)/python -m pytest -q tests/scenarios/test_sweep.py

@@ -243,7 +243,10 @@ def replay(
     store: Annotated[
         list[str] | None,
         typer.Option(
-            "--store", metavar="STORE", help="memory, sqlite or a PostgreSQL URL; may be repeated. Default: memory and sqlite."
+            "--store",
+            "--db",
+            metavar="STORE",
+            help="memory, sqlite or a PostgreSQL URL (a schema of its own, dropped again); may be repeated. Default: memory and sqlite.",
         ),
     ] = None,
     as_json: Json = False,

@@ -74,9 +74,19 @@ def summary(paper: Paper, results: Sequence[Result]) -> RenderableType:
     """The failures with their transcripts, then the count."""
     failed = [result for result in results if not result.passed]
     parts: list[RenderableType] = [_failure(paper, result) for result in failed]
-    held = f"{len(results) - len(failed):,} of {words.counted(len(results), 'play')} hold"
+    held = f"{len(results) - len(failed):,} of {words.counted(len(results), 'play')} hold{_where(results)}"
     parts.append(Text(held if results else "no scenarios were found", style="bold green" if results and not failed else "bold red"))
     return Group(*parts)
+
+
+def _where(results: Sequence[Result]) -> str:
+    """How many hold on each store in each colour, if there is more than one: a store that was forgotten is seen to be missing."""
+    played: dict[tuple[str, str], list[bool]] = {}
+    for result in results:
+        if result.colour:
+            played.setdefault((result.store, result.colour), []).append(result.passed)
+    counts = [f"{store} {colour} {sum(held):,} of {len(held):,}" for (store, colour), held in played.items()]
+    return f": {', '.join(counts)}" if len(counts) > 1 else ""
 
 
 def _failure(paper: Paper, result: Result) -> RenderableType:

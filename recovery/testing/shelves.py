@@ -10,7 +10,7 @@ import os
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
@@ -58,11 +58,8 @@ def _file() -> Iterator[Shelf]:
     with tempfile.TemporaryDirectory(prefix="recovery-replay-", dir=shared if os.access(shared, os.W_OK) else None) as directory:
         place = f"sqlite:///{Path(directory) / 'plays.db'}"
         migrate(place)
-        journal = open_journal(place)
-        try:
-            yield _emptied(journal, sa.create_engine(place, poolclass=NullPool), place)
-        finally:
-            journal.close()
+        with _emptied(place, sa.create_engine(place), place) as journals:
+            yield journals
 
 
 @contextmanager
@@ -75,16 +72,15 @@ def _schema(url: str) -> Iterator[Shelf]:
     _execute(engine, url, f'CREATE SCHEMA "{name}"')
     try:
         migrate(place)
-        journal = open_journal(place)
-        try:
-            yield _emptied(journal, sa.create_engine(own, poolclass=NullPool), url)
-        finally:
-            journal.close()
+        with _emptied(place, sa.create_engine(own), url) as journals:
+            yield journals
     finally:
         _execute(engine, url, f'DROP SCHEMA "{name}" CASCADE')
 
 
-def _emptied(journal: Journal, engine: sa.Engine, url: str) -> Shelf:
+@contextmanager
+def _emptied(place: str, engine: sa.Engine, url: str) -> Iterator[Shelf]:
+    """One journal for all plays. `engine` reaches the same tables, and keeps its connection: making one per play costs more than emptying."""
     tables = [f'"{table}"' for table in metadata.tables if table != _KEPT]
     truncate = [f"TRUNCATE {', '.join(tables)} RESTART IDENTITY CASCADE"]
     statements = truncate if engine.dialect.name == "postgresql" else [f"DELETE FROM {table}" for table in tables]  # noqa: S608
@@ -95,7 +91,11 @@ def _emptied(journal: Journal, engine: sa.Engine, url: str) -> Shelf:
         _execute(engine, url, *statements)
         yield journal
 
-    return emptied
+    with closing(open_journal(place)) as journal:
+        try:
+            yield emptied
+        finally:
+            engine.dispose()
 
 
 def _execute(engine: sa.Engine, url: str, *statements: str) -> None:

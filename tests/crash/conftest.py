@@ -12,10 +12,10 @@ import pytest
 
 from recovery.examples.inventory.process import Inventory, serve
 from recovery.storage.migrate import migrate
-from tests.conftest import PostgresServer
 from tests.crash.children import Nursery
 from tests.crash.stage import Stage
 from tests.crash.workflows import SKU
+from tests.postgres import PostgresServer
 
 INVENTORY = "inventory.db"
 PLENTY = 1_000_000_000

@@ -249,11 +249,9 @@ def main() -> int:
     with ExitStack() as stack:
 
         def database() -> str:
-            from tests.conftest import PostgresServer
+            from tests.postgres import serving
 
-            server = PostgresServer(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recovery-pg-"))) / "data")
-            stack.callback(server.stop)
-            return server.url("postgres")
+            return stack.enter_context(serving()).url("postgres")
 
         for path in [page.resolve() for page in arguments.pages] or PAGES:
             if not runnable(path):

@@ -6,6 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from docs.generate import DOCUMENTS
@@ -20,7 +21,7 @@ def test_scenarios_that_hold_are_one_line_each_and_a_count(place: Place) -> None
     assert (ended.code, ended.err) == (0, "")
     *lines, count = ended.out.splitlines()
     assert [line for line in lines if not re.fullmatch(r"✓ S01 .+  memory, (sync|async), \d+\.\d\d s", line)] == []
-    assert count == f"{len(lines)} of {len(lines)} plays hold"
+    assert count.startswith(f"{len(lines)} of {len(lines)} plays hold: memory sync ")
 
 
 def test_a_scenario_that_does_not_hold_shows_its_transcript_and_exits_1(place: Place) -> None:
@@ -69,8 +70,27 @@ def test_a_directory_without_scenarios_does_not_pass(place: Place, tmp_path: Pat
     assert "it holds no scenario files" in ended.out
 
 
-def test_a_postgresql_database_is_a_store(place: Place, postgres_url: str) -> None:
+@pytest.mark.parametrize("option", ["--store", "--db"])
+def test_a_postgresql_database_of_ones_own_is_a_store_and_stays_as_it_was(
+    place: Place, empty_postgres_url: str, option: str
+) -> None:
     shutil.copy(S01, place.directory / "one.yaml")
-    ended = place.recover("replay", "one.yaml", "--store", postgres_url)
+    before = schemas(empty_postgres_url)
+    ended = place.recover("replay", "one.yaml", option, empty_postgres_url)
     assert ended.code == 0, ended.out + ended.err
     assert " postgres, sync, " in ended.out
+    assert " postgres, async, " in ended.out
+    assert schemas(empty_postgres_url) == before
+
+
+def schemas(url: str) -> list[tuple[str, ...]]:
+    with psycopg.connect(url) as connection:
+        return connection.execute("SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_t' ORDER BY 1").fetchall()
+
+
+def test_the_count_says_what_was_played_on_each_store_in_each_colour(place: Place) -> None:
+    document = place.recover("replay", str(S01), "--json").document
+    plays = document["passed"] // 4
+    count = place.recover("replay", str(S01)).out.splitlines()[-1]
+    each = ", ".join(f"{store} {colour} {plays} of {plays}" for store in ("memory", "sqlite") for colour in ("sync", "async"))
+    assert count == f"{plays * 4} of {plays * 4} plays hold: {each}"

@@ -1,4 +1,7 @@
-"""Every scenario of the repository: on memory in both colours, on each database in one, alternating from variant to variant."""
+"""Every scenario of the repository: on memory in both colours, on each database in one, alternating from variant to variant.
+
+A sample, for the sake of time: `make replay`, which CI runs, takes each on each store in both colours.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from recovery.testing import Scenario, load, play
 from recovery.testing.replay import COLOURS
 from recovery.testing.shelves import Shelf, shelf
 from tests.architecture.source import ROOT
+from tests.postgres import PostgresServer
 
 FILES = sorted((ROOT / "scenarios").glob("*.yaml"))
 SCENARIOS = [pytest.param(scenario, id=f"{path.stem}/{scenario.name}") for path in FILES for scenario in load(path)]
@@ -29,7 +33,7 @@ def sqlite_shelf() -> Iterator[Shelf]:
 
 
 @pytest.fixture(scope="session")
-def postgres_shelf(postgres_server) -> Iterator[Shelf]:
+def postgres_shelf(postgres_server: PostgresServer) -> Iterator[Shelf]:
     with shelf(postgres_server.url("postgres")) as journals:
         yield journals
 

