@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import MISSING, fields
 from datetime import timedelta
 from enum import StrEnum
+from functools import cache, partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any, get_args, get_origin
@@ -28,10 +29,12 @@ from recovery.checkpoint import errors as checkpoint_errors
 from recovery.console import contracts as console_contracts
 from recovery.core import contracts, entries, errors, facts
 from recovery.core.errors import ExitCode
-from recovery.core.rows import Action
+from recovery.core.reasons import ParkingReason
+from recovery.core.rows import Action, Row
 from recovery.core.truth import REFUSALS
-from recovery.core.verdicts import ROWS, Facts
+from recovery.core.verdicts import ROWS, Facts, judge
 from recovery.engine.wiring import Wiring
+from recovery.operators import parking
 from recovery.testing import environment, moves, scenario, steps
 
 DOCS = Path(__file__).resolve().parent
@@ -218,6 +221,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "recover show": ("run", "head_digest", "entries", "late_evidence", "contradictions", "contracts"),
     "recover doubt": ("doubts", "contracts", "more"),
     "recover explain": ("explanation",),
+    "recover parking": ("reasons",),
     "recover probe": ("run_id", "step", "answer", "kept", "because", "verdict"),
     "recover resolve": ("run_id", "step", "settled", "checked"),
     "recover close": ("run_id", "step", "answer", "settled", "verdict"),
@@ -315,9 +319,80 @@ def verdicts_page() -> str:
     lines += ["## Rows", ""]
     for row in ROWS:
         assumed = f"Assumes {', '.join(row.assumes)}." if row.assumes else "Assumes nothing."
-        lines += [f"### {row.name}", "", f"Row {row.number}: `{row.action.value}`, reason `{row.reason.value}`. {assumed}", ""]
+        page = f" Page: [{row.parking.value}](parking/{row.parking.value}.md)." if row.parking is not None else ""
+        lines += [
+            f"### {row.name}",
+            "",
+            f"Row {row.number}: `{row.action.value}`, reason `{row.reason.value}`. {assumed}{page}",
+            "",
+        ]
         lines += [row.paragraph, ""]
     return "\n".join(lines)
+
+
+def parking_index_page() -> str:
+    """The index of the pages about reasons to park, in the order of the table."""
+    reasons = [row.parking for row in ROWS if row.parking is not None]
+    rows = [(f"[{reason.value}]({reason.value}.md)", parking.page_of(reason).title, _open_orders(reason)) for reason in reasons]
+    return "\n".join(
+        [
+            "# Reasons for parking",
+            "",
+            "A parked step is in doubt or held: nothing more is sent for it until somebody brings something. Each reason has a page, which says what",
+            "to look at first, what is known, why the table does not decide by itself, which orders are open, and how to have fewer of it. The same",
+            "words are in the program: `recover parking REASON`. The way through: [decide a doubt](../../how-to/decide-a-doubt.md).",
+            "",
+            *_table(("reason", "what it means", "orders that are or may be open"), rows),
+            "",
+            "`resolve` is always open, unless somebody else is at work on the run: hold it first.",
+        ]
+    )
+
+
+def _open_orders(reason: ParkingReason) -> str:
+    orders = parking.page_of(reason).orders
+    told = [(name, getattr(orders, name).is_) for name in parking.Orders.model_fields]
+    return ", ".join(f"`{name}`" for name, is_ in told if is_ is not parking.Open.REFUSED)
+
+
+def parking_page(reason: ParkingReason) -> str:
+    """One page, and the facts under which the table comes to it."""
+    row = parking.row_of(reason)
+    lines = [
+        parking.markdown(reason),
+        "",
+        "## In the table",
+        "",
+        f"[Row {row.number}](../verdicts.md#{row.name}) is reached from these [facts](../verdicts.md#facts); a fact that is not named can be anything.",
+        "",
+        *_table(("fact", "values"), _reached_from(row)),
+        "",
+    ]
+    if row.relies_on:
+        named = ", ".join(f"`{name}`" for name in row.relies_on)
+        lines += [f"It rests on these [fields of the contract](../contracts.md#fields-of-a-contract): {named}.", ""]
+    return "\n".join([*lines, "All reasons: [index](index.md)."])
+
+
+def _reached_from(row: Row) -> list[tuple[str, str]]:
+    """What the facts that lead to a row have in common; those of a finding that decides alone are the finding."""
+    reached, every = _facts_by_row()[row.name], list(_facts_by_row().values())
+    if all(found.finding in facts.SELF_EVIDENT for found in reached):
+        return [("finding", ", ".join(f"`{found.finding.value}`" for found in reached))]
+    told = []
+    for item in fields(Facts):
+        values = {str(getattr(found, item.name)).lower() for found in reached}
+        if values != {str(getattr(found, item.name)).lower() for others in every for found in others}:
+            told.append((item.name, ", ".join(f"`{value}`" for value in sorted(values))))
+    return told
+
+
+@cache
+def _facts_by_row() -> dict[str, list[Facts]]:
+    found: dict[str, list[Facts]] = {row.name: [] for row in ROWS}
+    for each in facts.all_facts():
+        found[judge(each).name].append(each)
+    return found
 
 
 def scenarios_page() -> str:
@@ -438,7 +513,7 @@ API: dict[str, tuple[str, ...]] = {
         "Answer", "Found", "Refused", "Accepted", "Absent", "InFlight", "Gone", "Foreign", "Mismatch", "Closed", "Expired",
         "Indeterminate", "Unreachable", "TurnedAway", "NotSent", "ReplyWas",
     ),
-    "Reports": ("Recovered", "RunInfo", "StepVerdict", "Receipt", "Contradiction", "Proposal", "Status"),
+    "Reports": ("Recovered", "RunInfo", "StepVerdict", "Receipt", "Contradiction", "Proposal", "ParkingReason", "Status"),
 }  # fmt: skip
 """The public names by what one looks for; those that are in no section come last."""
 
@@ -579,6 +654,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/crash-points.md": crash_points_page,
     "reference/errors.md": errors_page,
     "reference/exit-codes.md": exit_codes_page,
+    "reference/parking/index.md": parking_index_page,
+    **{reason.page: partial(parking_page, reason) for reason in ParkingReason},
     "reference/providers.md": providers_page,
     "reference/scenarios.md": scenarios_page,
     "reference/values.md": values_page,

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from recovery import contracts, errors
     from recovery.core.entries import Status
     from recovery.core.policy import Budget, Lease
+    from recovery.core.reasons import ParkingReason
     from recovery.definitions.answer import (
         Absent,
         Accepted,
@@ -66,6 +67,7 @@ _HOMES = {
     "Mismatch": "recovery.definitions.answer",
     "NameTaken": "recovery.definitions.rejection",
     "NotSent": "recovery.definitions.answer",
+    "ParkingReason": "recovery.core.reasons",
     "Proposal": "recovery.definitions.recovered",
     "ReceiptRow": "recovery.definitions.listing",
     "Receipt": "recovery.definitions.recovered",
@@ -112,6 +114,7 @@ __all__ = [
     "Mismatch",
     "NameTaken",
     "NotSent",
+    "ParkingReason",
     "Proposal",
     "Receipt",
     "ReceiptRow",

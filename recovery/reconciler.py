@@ -37,7 +37,7 @@ from recovery.core.ids import ROOT, Epoch, check_run_id
 from recovery.core.instants import moment
 from recovery.core.machine import Machine, Unwind
 from recovery.core.operations import Append, Execute, Now, Raised, Returned, Use
-from recovery.core.rows import Action, Reason
+from recovery.core.rows import Action, ParkingReason
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Contradiction, Recovered, StepVerdict
 from recovery.definitions.undoing import contradictions
@@ -225,7 +225,7 @@ async def _stopped(row: RunRow, machine: Machine, writer: Writer, error: Recover
     """The run cannot go on now. Doubt, divergence and "look again" are reports; everything else is raised."""
     match error:
         case EffectInDoubt():
-            status = Status.HELD if error.reason == Reason.HELD.value else Status.IN_DOUBT
+            status = Status.HELD if error.reason is ParkingReason.HELD else Status.IN_DOUBT
         case Unresolved():
             status = Status.WAITING
         case Diverged():

@@ -143,6 +143,7 @@ def _verdict(verdict: StepVerdict) -> Document:
         "row": verdict.row,
         "action": verdict.action,
         "reason": verdict.reason,
+        "parking": verdict.parking,
         "assumptions": list(verdict.assumptions),
         "next_look": time(verdict.next_look),
     }

@@ -64,6 +64,25 @@ def explain(
 
 
 @app.command()
+def parking(
+    context: typer.Context,
+    reason: Annotated[str | None, typer.Argument(metavar="[REASON]", help="A reason, such as opaque. Default: list them.")] = None,
+    app: App = None,
+    db: Db = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Say what a reason for doubt means: what to do, what is known, which orders are open, and how to have fewer of it. Needs no database."""
+
+    def work(output: Output, common: Common) -> ExitCode:  # noqa: ARG001  # it needs neither database nor app
+        from recovery.cli import ordering
+
+        return ordering.parking(output, reason)
+
+    _carry_out(context, Common(db, app, as_json, debug), work)
+
+
+@app.command()
 def probe(
     context: typer.Context, run: RunId, step: Step, app: App = None, db: Db = None, as_json: Json = False, debug: Debug = False
 ) -> None:

@@ -90,6 +90,20 @@ def explain(output: Output, target: Target, run_id: str, step: str) -> ExitCode:
     return ExitCode.SETTLED
 
 
+def parking(output: Output, name: str | None) -> ExitCode:
+    """The pages about reasons to park: all, or one whole. Raises InvalidName."""
+    from recovery.console.parking import index, page
+    from recovery.core.reasons import ParkingReason
+    from recovery.operators.parking import markdown, reason_of, summary
+
+    reasons = tuple(ParkingReason) if name is None else (reason_of(name),)
+    output.answer(
+        lambda: {"reasons": [summary(reason) | {"text": markdown(reason)} for reason in reasons]},
+        lambda paper: index() if name is None else page(paper, reasons[0]),
+    )
+    return ExitCode.SETTLED
+
+
 # -- asking and ordering -----------------------------------------------------------------------------------------------
 
 
@@ -239,6 +253,8 @@ def _doubt(one: Doubt) -> Document:
         "since": iso(one.since_us),
         "age_seconds": one.age_us / 1_000_000,
         "reason": one.reason,
+        "parking": one.parking,
+        "page": "" if one.parking is None else one.parking.page,
         "step": one.step,
         "effect": one.effect,
         "environment": one.environment,
@@ -278,6 +294,7 @@ def _explanation(told: Explanation) -> Document:
         "also": [_piece(piece) for piece in told.also],
         "assumptions": list(told.assumptions),
         "advice": told.advice,
+        "page": "" if told.row.parking is None else told.row.parking.page,
         "next_look": _time(told.next_look_us),
         "times": {name: _time(at_us) for name, at_us in times.items()},
         "changes": [{"what": change.what, "at": _time(change.at_us)} | _row(change.row) for change in told.changes],

@@ -14,6 +14,7 @@ from recovery.console.timeline import answer, promise
 from recovery.core.contracts import Contract
 from recovery.core.entries import AnswerKind, Verdict
 from recovery.core.history import EffectStep
+from recovery.core.reasons import parking
 from recovery.operators.advice import SETTLED_BY
 
 
@@ -74,6 +75,6 @@ def _verdict(verdict: Verdict) -> list[tuple[str, RenderableType]]:
         rows.append(("assumes", words.bounded(", ".join(verdict.assumptions))))
     if verdict.next_look_us is not None:
         rows.append(("next look", words.exact(verdict.next_look_us)))
-    if wanted := next((text for reason, text in SETTLED_BY.items() if reason.value == verdict.reason), None):
-        rows.append(("to settle it", Text(wanted, style="bold")))
+    if (reason := parking(verdict.action, verdict.reason)) is not None:
+        rows += [("to settle it", Text(SETTLED_BY[reason], style="bold")), ("page", f"recover parking {reason.value}")]
     return rows

@@ -52,7 +52,7 @@ def doubts(paper: Paper, found: Doubts) -> RenderableType:  # noqa: ARG001  # on
         for hold in found.contracts
     ]
     if any(one.step for one in found.doubts):
-        parts.append(Text("Ask why with `recover explain RUN STEP`.", style="dim"))
+        parts.append(Text("Ask why with `recover explain RUN STEP`; what a reason means: `recover parking REASON`.", style="dim"))
     return Group(*parts)
 
 
@@ -101,6 +101,8 @@ def explanation(paper: Paper, told: Explanation) -> RenderableType:
         *_times(told),
         ("to settle it", Text(told.advice, style="bold")),
     ]
+    if row.parking is not None:
+        rows.append(("page", f"recover parking {row.parking.value}"))
     if told.contradicted:
         rows.append(("contradicted", Text("something has spoken against this outcome since; it stands", style="bold red")))
     parts: list[RenderableType] = [facts(rows)]

@@ -23,6 +23,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 from recovery.core.exitcodes import ExitCode as ExitCode
+from recovery.core.reasons import ParkingReason
 
 
 class RecoveryError(Exception):
@@ -244,12 +245,15 @@ class EffectError(RecoveryError):
 
 
 class EffectInDoubt(EffectError):
-    """It might have happened, and nothing here can prove which."""
+    """It might have happened, and nothing here can prove which. `reason` is a ParkingReason, each with a page of its own."""
 
     template = (
         "Run {run_id!r}, step {step}: {effect} with key {key!r} may have happened ({reason}). Nothing more will be sent. "
         "Look with `recover show {run_id}`, check the environment by that key, then decide."
     )
+
+    def __init__(self, *, reason: str, **fields: Any) -> None:
+        super().__init__(reason=ParkingReason(reason), **fields)
 
 
 class EffectInterrupted(EffectError):

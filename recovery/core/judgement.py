@@ -17,7 +17,7 @@ from recovery.core.errors import InvariantViolated
 from recovery.core.evidence import Situation, Weighed, answer_due, back_off_until, examine
 from recovery.core.facts import Facts, Finding
 from recovery.core.history import EffectStep, Noted
-from recovery.core.rows import Action, Reason, Row
+from recovery.core.rows import Action, ParkingReason, Reason, Row
 from recovery.core.timing import Timing
 from recovery.core.verdicts import judge
 
@@ -62,7 +62,7 @@ class Judgement:
         return self.row.action
 
     @property
-    def reason(self) -> Reason:
+    def reason(self) -> Reason | ParkingReason:
         return self.row.reason
 
     def recorded(self) -> Verdict:

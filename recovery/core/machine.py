@@ -46,7 +46,7 @@ from recovery.core.judgement import Judgement, conclude
 from recovery.core.operations import Append, Ask, Close, Decide, HoldContract, Now, Send, Sleep
 from recovery.core.policy import Budget
 from recovery.core.request import Request, holding
-from recovery.core.rows import Action, Reason
+from recovery.core.rows import Action, ParkingReason
 from recovery.core.timing import possibly_sent
 
 
@@ -331,9 +331,9 @@ class Machine:
         await Sleep(judgement.next_look_us, f"{effect.step}: {judgement.reason.value}")
 
     async def _park(self, request: Request, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None) -> None:
-        if judgement.reason is Reason.CONTRACT_BROKEN:
+        if judgement.reason is ParkingReason.CONTRACT_BROKEN:
             await self._hold_contracts(request, effect, judgement)
-        status = Status.HELD if judgement.reason is Reason.HELD else Status.IN_DOUBT
+        status = Status.HELD if judgement.reason is ParkingReason.HELD else Status.IN_DOUBT
         await self._conclude(judgement, pending, status)
         raise self.stop(EffectInDoubt(**self._about(request, effect, judgement.reason.value)))
 

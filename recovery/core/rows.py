@@ -1,6 +1,6 @@
 """Rows: the shape of one line of the verdict table.
 
-Owns the vocabulary of actions and reasons. Knows nothing of how facts came about. Invariant: a row is data; its name is stable
+Owns the vocabulary of actions. Knows nothing of how facts came about. Invariant: a row is data; its name is stable
 for ever, because journals hold it.
 """
 
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from recovery.core.facts import Facts
+from recovery.core.reasons import ParkingReason as ParkingReason
+from recovery.core.reasons import Reason as Reason
 
 
 class Action(StrEnum):
@@ -29,57 +31,6 @@ class Action(StrEnum):
     PARK = "park"  # in doubt: a person must bring something
 
 
-class Reason(StrEnum):
-    """Why; one for each row, stable like the row's name."""
-
-    FINGERPRINT_DIFFERS = "fingerprint-differs"
-    SETTLED = "settled"
-    SETTLED_AND_CONTRADICTED = "settled-and-contradicted"
-    DUPLICATE = "duplicate"
-    CONTRACT_BROKEN = "contract-broken"
-    KEY_MISMATCH = "key-mismatch"
-    RECEIPT_MISMATCH = "receipt-mismatch"
-    ORIGINAL_RECEIPT = "original-receipt"
-    RECONSTRUCTED = "reconstructed"
-    VALUE_UNKNOWN = "applied-value-unknown"
-    GONE = "gone"
-    ACCEPTED_WITHOUT_VALUE = "accepted-without-value"
-    MIXED = "mixed"
-    REMEMBERED_REJECTION = "remembered-rejection"
-    REJECTION_AFTER_QUIET = "rejection-after-quiet"
-    REFUSED_FOR_EVER = "refused-for-ever"
-    NAME_TAKEN = "name-taken"
-    NAME_TAKEN_EARLY = "name-taken-and-not-quiet"
-    NAME_TAKEN_DOUBTFUL = "name-taken-and-unprovable"
-    NEVER_SENT = "never-sent"
-    OPERATOR = "operator"
-    HELD = "held"
-    SCOPE_CHANGED = "scope-changed"
-    NOTHING_TOLD = "nothing-told-yet"
-    UNANSWERED = "unanswered"
-    RESTORED_UNASKED = "restored-and-not-asked"
-    RESTORED = "restored-without-match"
-    NOTHING_SENT = "nothing-sent"
-    REJECTION_TOO_EARLY = "rejection-before-quiet"
-    SAFE_TO_RESEND = "same-key-inside-window"
-    UNWANTED = "no-longer-wanted"
-    PROVEN_ABSENT = "proven-absent"
-    PROVEN_ABSENT_UNWANTED = "proven-absent-and-unwanted"
-    MAY_BE_FOUND = "may-be-found"
-    CLOSE_PROVES = "only-close-can-prove"
-    TRUSTED_ABSENT = "absent-on-trust"
-    TRUSTED_ABSENT_UNWANTED = "absent-on-trust-and-unwanted"
-    ABSENCE_TOO_EARLY = "absence-not-final"
-    BUDGET_SPENT = "budget-spent"
-    ABSENCE_UNPROVEN = "absence-unproven"
-    CACHED_FAILURE = "cached-failure"
-    KEY_EXPIRED = "key-expired"
-    FAIL_OPEN = "fail-open"
-    OPAQUE = "opaque"
-    UNWANTED_UNDECIDABLE = "unwanted-and-undecidable"
-    NOTHING_LEFT = "nothing-left-to-ask"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One verdict.
@@ -92,9 +43,14 @@ class Row:
     number: int
     name: str
     action: Action
-    reason: Reason
+    reason: Reason | ParkingReason
     condition: str
     matches: Callable[[Facts], bool]
     paragraph: str
     assumes: tuple[str, ...] = ()
     relies_on: tuple[str, ...] = ()
+
+    @property
+    def parking(self) -> ParkingReason | None:
+        """Why it parks; None where it does not."""
+        return self.reason if isinstance(self.reason, ParkingReason) else None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from recovery.core.facts import Facts, Finding
-from recovery.core.rows import Action, Reason, Row
+from recovery.core.rows import Action, ParkingReason, Reason, Row
 
 
 def _is(finding: Finding) -> Callable[[Facts], bool]:
@@ -67,7 +67,7 @@ PROVEN: Final = (
         number=5,
         name="absence-contradicted",
         action=Action.PARK,
-        reason=Reason.CONTRACT_BROKEN,
+        reason=ParkingReason.CONTRACT_BROKEN,
         condition="a receipt, and an absence that was final with no attempt since that may have been sent",
         matches=_is(Finding.CONTRACT_BROKEN),
         paragraph="Either the look-up does not see what it promises to see, or a copy acted after the settle window. Both make every "
@@ -80,7 +80,7 @@ PROVEN: Final = (
         number=6,
         name="key-mismatch",
         action=Action.PARK,
-        reason=Reason.KEY_MISMATCH,
+        reason=ParkingReason.KEY_MISMATCH,
         condition="the key answers for another request",
         matches=_is(Finding.KEY_MISMATCH),
         paragraph="Somebody used this key for something else, or a lost decision of ours did. The key is frozen and both requests are "
@@ -91,7 +91,7 @@ PROVEN: Final = (
         number=7,
         name="receipt-mismatch",
         action=Action.PARK,
-        reason=Reason.RECEIPT_MISMATCH,
+        reason=ParkingReason.RECEIPT_MISMATCH,
         condition="a receipt under our key whose stable fields are not those of the intent",
         matches=_is(Finding.RECEIPT_MISMATCH),
         paragraph="The environment says that it did something, and not what was asked. The key is frozen. Adopting would report "
@@ -128,7 +128,7 @@ PROVEN: Final = (
         number=10,
         name="value-unknown",
         action=Action.PARK,
-        reason=Reason.VALUE_UNKNOWN,
+        reason=ParkingReason.VALUE_UNKNOWN,
         condition="applied, and the value can be neither told nor stored",
         matches=_is(Finding.VALUE_UNKNOWN),
         paragraph="It happened, so nothing is sent; but the value was shown once, has changed since, or does not fit the journal. A "
@@ -240,7 +240,7 @@ PROVEN: Final = (
         number=19,
         name="name-taken-doubtful",
         action=Action.PARK,
-        reason=Reason.NAME_TAKEN_DOUBTFUL,
+        reason=ParkingReason.NAME_TAKEN_DOUBTFUL,
         condition="a foreign object, and the marker is unreliable, a deletion would not show, or attempts may be missing",
         matches=_is(Finding.FOREIGN_DOUBTFUL),
         paragraph="It may be ours with its marker stripped, or ours may have been deleted before this one came. Neither rejecting nor "

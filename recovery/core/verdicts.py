@@ -10,12 +10,12 @@ from typing import Final
 
 from recovery.core.errors import InvariantViolated
 from recovery.core.facts import Absence, Ask, Close, Facts, Finding, Gate, Resend, all_facts
-from recovery.core.rows import Action, Reason, Row
+from recovery.core.rows import Action, ParkingReason, Reason, Row
 from recovery.core.rows_open import UNSETTLED
 from recovery.core.rows_proven import PROVEN
 
 __all__ = [
-    "ROWS", "ROW_BY_NAME", "Absence", "Action", "Ask", "Close", "Facts", "Finding", "Gate", "Reason", "Resend", "Row",
+    "ROWS", "ROW_BY_NAME", "Absence", "Action", "Ask", "Close", "Facts", "Finding", "Gate", "ParkingReason", "Reason", "Resend", "Row",
     "all_facts", "first_match", "judge",
 ]  # fmt: skip
 

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from recovery.core.entries import Status
 from recovery.core.errors import ExitCode, RecoveryError
+from recovery.core.reasons import ParkingReason, parking
 
 R = TypeVar("R")
 
@@ -29,6 +30,11 @@ class StepVerdict:
     reason: str
     assumptions: tuple[str, ...] = ()
     next_look: datetime | None = None
+
+    @property
+    def parking(self) -> ParkingReason | None:
+        """Why it is in doubt or held; None where it is neither."""
+        return parking(self.action, self.reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

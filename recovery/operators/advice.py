@@ -7,25 +7,25 @@ from __future__ import annotations
 
 from typing import Final
 
-from recovery.core.rows import Reason
+from recovery.core.reasons import ParkingReason
 
-SETTLED_BY: Final[dict[Reason, str]] = {
-    Reason.CONTRACT_BROKEN: "The environment said that nothing was there, finally, and then showed a receipt. Its contract is wrong: find out which "
+SETTLED_BY: Final[dict[ParkingReason, str]] = {
+    ParkingReason.CONTRACT_BROKEN: "The environment said that nothing was there, finally, and then showed a receipt. Its contract is wrong: find out which "
     "of its promises does not hold, then release it; until then nothing is sent under it.",
-    Reason.KEY_MISMATCH: "The environment holds another request under this key. Compare both requests in its records: whose is it?",
-    Reason.RECEIPT_MISMATCH: "The environment holds a receipt under this key that is not what was asked for. Compare both in its records.",
-    Reason.VALUE_UNKNOWN: "It happened. Only its value is missing: read it in the environment's records. Do not repeat it.",
-    Reason.NAME_TAKEN_DOUBTFUL: "Something has this name. Look at it in the environment: is it ours?",
-    Reason.HELD: "It was stopped on purpose. Whoever stopped it releases it.",
-    Reason.SCOPE_CHANGED: "Go back to the account, region and credential that are named above and recover again: another one cannot tell.",
-    Reason.RESTORED: "The journal was restored from a backup, so what was sent after it is unknown. Look in the environment's records by the key.",
-    Reason.BUDGET_SPENT: "The attempts or questions of this effect are used up. See why they brought nothing; `recover redrive` allows one attempt more, a larger budget more of them.",
-    Reason.ABSENCE_UNPROVEN: "The environment shows nothing, and a late copy could still act or be hidden. Look in its records by the key.",
-    Reason.CACHED_FAILURE: "The environment remembers a failure under this key that does not say whether it happened. Look in its records.",
-    Reason.KEY_EXPIRED: "The environment no longer remembers the key, so sending again could repeat it. Look in its records by the key and the time.",
-    Reason.FAIL_OPEN: "The environment may act twice on one key while its key store is down. Look in its records by the key.",
-    Reason.OPAQUE: "The environment has no key, no receipt and nothing to ask. Look in its records by the arguments and the time of the attempts.",
-    Reason.UNWANTED_UNDECIDABLE: "It is no longer wanted, and whether it happened cannot be asked. Look in the environment's records by the key.",
-    Reason.NOTHING_LEFT: "Nothing is left to ask. Look in the environment's records by the key and the time of the attempts.",
+    ParkingReason.KEY_MISMATCH: "The environment holds another request under this key. Compare both requests in its records: whose is it?",
+    ParkingReason.RECEIPT_MISMATCH: "The environment holds a receipt under this key that is not what was asked for. Compare both in its records.",
+    ParkingReason.VALUE_UNKNOWN: "It happened. Only its value is missing: read it in the environment's records. Do not repeat it.",
+    ParkingReason.NAME_TAKEN_DOUBTFUL: "Something has this name. Look at it in the environment: is it ours?",
+    ParkingReason.HELD: "It was stopped on purpose. Whoever stopped it releases it.",
+    ParkingReason.SCOPE_CHANGED: "Go back to the account, region and credential that are named above and recover again: another one cannot tell.",
+    ParkingReason.RESTORED: "The journal was restored from a backup, so what was sent after it is unknown. Look in the environment's records by the key.",
+    ParkingReason.BUDGET_SPENT: "The attempts or questions of this effect are used up. See why they brought nothing; `recover redrive` allows one attempt more, a larger budget more of them.",
+    ParkingReason.ABSENCE_UNPROVEN: "The environment shows nothing, and a late copy could still act or be hidden. Look in its records by the key.",
+    ParkingReason.CACHED_FAILURE: "The environment remembers a failure under this key that does not say whether it happened. Look in its records.",
+    ParkingReason.KEY_EXPIRED: "The environment no longer remembers the key, so sending again could repeat it. Look in its records by the key and the time.",
+    ParkingReason.FAIL_OPEN: "The environment may act twice on one key while its key store is down. Look in its records by the key.",
+    ParkingReason.OPAQUE: "The environment has no key, no receipt and nothing to ask. Look in its records by the arguments and the time of the attempts.",
+    ParkingReason.UNWANTED_UNDECIDABLE: "It is no longer wanted, and whether it happened cannot be asked. Look in the environment's records by the key.",
+    ParkingReason.NOTHING_LEFT: "Nothing is left to ask. Look in the environment's records by the key and the time of the attempts.",
 }
 """For each reason to park: what a person must bring."""

@@ -14,6 +14,7 @@ from recovery.core.entries import Status, Verdict
 from recovery.core.errors import ExitCode, RecoveryError
 from recovery.core.history import EffectStep
 from recovery.core.operations import Now, Use
+from recovery.core.reasons import ParkingReason, parking
 from recovery.operators.claiming import order_of
 from recovery.ports import Hold, RunRow
 from recovery.storage.reading import read
@@ -24,8 +25,8 @@ NEEDS: Final = (Status.IN_DOUBT, Status.HELD, Status.DIVERGED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """One thing that waits for a person. step, effect, environment, scope and key are "" where the whole run waits; problem: why the run
-    cannot be read, "" if it can."""
+    """One thing that waits for a person. step, effect, environment, scope and key are "" where the whole run waits; parking: why a step
+    is parked or the run held, None for anything else; problem: why the run cannot be read, "" if it can."""
 
     run_id: str
     workflow: str
@@ -33,6 +34,7 @@ class Doubt:
     since_us: int
     age_us: int
     reason: str
+    parking: ParkingReason | None = None
     step: str = ""
     effect: str = ""
     environment: str = ""
@@ -85,14 +87,16 @@ async def _doubt(row: RunRow, now_us: int) -> Doubt:
         return replace(found, problem=str(error))
     history = loaded.history
     if history.held is not None:
-        return _of(row, now_us, history.held.at_us, order_of(history.held), history.unsettled[:1], loaded.contracts)
+        found = _of(row, now_us, history.held.at_us, order_of(history.held), history.unsettled[:1], loaded.contracts)
+        return replace(found, parking=ParkingReason.HELD)
     if history.divergence is not None:
         return _of(row, now_us, history.divergence.at_us, history.divergence.reason, [], loaded.contracts, ExitCode.DIVERGED)
     waiting = [(step, step.verdicts[-1]) for step in history.unsettled if step.verdicts]
     if not waiting:
         return _of(row, now_us, row.updated_at_us, row.reason, history.unsettled[:1], loaded.contracts)
     step, verdict = min(waiting, key=lambda pair: pair[1].at_us)
-    return _of(row, now_us, _since(step, verdict), verdict.reason, [step], loaded.contracts)
+    found = _of(row, now_us, _since(step, verdict), verdict.reason, [step], loaded.contracts)
+    return replace(found, parking=parking(verdict.action, verdict.reason))
 
 
 def _since(step: EffectStep, verdict: Verdict) -> int:

@@ -7,7 +7,7 @@ durable before the attempt, the attempt before its first byte, and the key is ne
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from recovery.claims import World
 from recovery.core.contradictions import taken_in
@@ -15,6 +15,7 @@ from recovery.core.entries import Answered, Attempt, Observation, Override, Sett
 from recovery.core.errors import NotLicensed, OverrideRefused
 from recovery.core.judgement import Judgement, conclude
 from recovery.core.operations import Close, Now
+from recovery.core.reasons import ParkingReason
 from recovery.core.request import Request
 from recovery.core.rows import Action
 from recovery.core.timing import CLOSING, possibly_sent, tombstones
@@ -23,6 +24,9 @@ from recovery.operators.claiming import Claimed, under_claim
 from recovery.operators.resolving import check_open
 from recovery.operators.standing import Standing, effect_of, looked_at, standing
 from recovery.reconciler import recover
+
+FROZEN: Final = frozenset({ParkingReason.KEY_MISMATCH, ParkingReason.RECEIPT_MISMATCH})
+"""Verdicts after which a key is neither sent nor closed: it may be somebody else's."""
 
 
 async def redrive(world: World, run_id: str, step: str, *, by: str, reason: str) -> Recovered[Any]:
@@ -95,6 +99,11 @@ def _closeable(stands: Standing) -> Request:
     for holds, problem, advice in (
         (not stands.request.can_close, f"{stands.request.effect} has no close", "Its environment cannot refuse a key for ever."),
         (stands.situation.scope_changed, "its scope is not the one of the intent", "Go back to the scope of the intent."),
+        (
+            stands.judgement.reason in FROZEN,
+            "its key is frozen, because it answers for another request",
+            "Resolve it once you know whose it is.",
+        ),
         (stands.situation.held, "it is held, and a close is a request", "Release it first."),
         (bool(tombstones(stands.effect)), "its key is closed already", "See what that proves with `recover explain`."),
     ):

@@ -115,8 +115,8 @@ def explained(stands: Standing) -> Explanation:
 def _advice(row: Row, settled: Settled | None) -> str:
     if settled is not None:
         return "It is settled, and that is final. What speaks against it is recorded when it arrives."
-    if row.reason in SETTLED_BY:
-        return SETTLED_BY[row.reason]
+    if row.parking is not None:
+        return SETTLED_BY[row.parking]
     return "Recover the run: it needs nobody's decision."
 
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 
 from docs.generate import DOCUMENTS
 from recovery import cli
+from recovery.core.reasons import ParkingReason
 from tests.integration.cli_place import APP, Place, ended_after, until
 
 Typed = Callable[..., Result]
@@ -46,6 +47,23 @@ def doubtful(place: Place) -> Place:
 
 def document(ended: Result) -> Any:
     return json.loads(ended.stdout)
+
+
+def test_each_doubt_and_each_explanation_names_a_page_that_the_program_prints(doubtful: Place, typed: Typed) -> None:
+    assert typed("--run-id", "n1").exit_code == 3
+    [doubt] = document(typed("doubt", "--json"))["doubts"]
+    told = document(typed("explain", "n1", "mail#1", "--json"))["explanation"]
+    assert (doubt["parking"], doubt["page"], told["page"]) == (
+        "opaque",
+        "reference/parking/opaque.md",
+        "reference/parking/opaque.md",
+    )
+    assert "recover parking opaque" in typed("explain", "n1", "mail#1").stdout
+    page = typed("parking", "opaque")
+    assert (page.exit_code, page.stdout.splitlines()[0]) == (0, "# opaque: no key, and nothing to ask")
+    assert document(typed("parking", "opaque", "--json"))["reasons"][0]["text"] == page.stdout.rstrip("\n")
+    assert len(typed("parking").stdout.splitlines()) == len(ParkingReason)
+    assert "one of: contract-broken" in typed("parking", "tired").stderr
 
 
 def squeezed(text: str) -> str:
@@ -205,6 +223,7 @@ def test_reading_commands_neither_create_nor_claim(place: Place, typed: Typed) -
 OPERATORS = {
     "recover doubt": (),
     "recover explain": ("n1", "mail#1"),
+    "recover parking": (),
     "recover resolve": ("n1", "mail#1", "--not-executed", "--evidence", "x", *WORD),
     "recover hold": ("n1", *WORD),
     "recover fence": ("n1",),

@@ -192,6 +192,7 @@ ELSEWHERE = {
         "resolve",
         "close",
         "hold",
+        "parking",
         "release",
         "fence",
         "forget",

@@ -26,6 +26,7 @@ from recovery.core.entries import (
     kind_of,
 )
 from recovery.core.policy import Budget
+from recovery.core.reasons import ParkingReason
 from recovery.ports import Evidence, Journal, Owner
 from recovery.storage import open_journal
 from tests.conformance.making import stored
@@ -73,6 +74,7 @@ def test_doubts_are_listed_oldest_first_with_age_effect_key_and_reason(journal: 
     assert [(one.run_id, one.age_us // 60_000_000) for one in found.doubts] == [("late", 6), ("early", 1)]
     first = found.doubts[0]
     assert (first.step, first.effect, first.key, first.reason) == (STEP, "reserve", "k1-late", "opaque")
+    assert first.parking is ParkingReason.OPAQUE
     assert int(found.exit_code) == 3
     assert [one.run_id for one in desk.do("doubt", limit=1).doubts] == ["late"]
 
@@ -474,6 +476,18 @@ def test_a_close_is_refused_where_there_is_none_and_while_held(memory: Journal) 
         other.do("close_key", "r", STEP)
 
 
+def test_a_key_that_answers_for_another_request_is_not_closed(memory: Journal) -> None:
+    """Whose it is nobody knows: a tombstone would be written over somebody else's record."""
+    desk = closing(memory)
+    desk.lose_reply()
+    late(desk, Answered(kind=AnswerKind.FOUND, value=5, fingerprint="theirs"))
+    assert desk.do("recover", "r").verdicts[-1].parking is ParkingReason.KEY_MISMATCH
+    before = stored(memory)
+    with pytest.raises(errors.OverrideRefused, match="its key is frozen"):
+        desk.do("close_key", "r", STEP)
+    assert stored(memory) == before
+
+
 # -- hold, release, fence ----------------------------------------------------------------------------------------------
 
 
@@ -490,7 +504,7 @@ def test_a_held_run_sends_nothing_in_any_engine_until_it_is_released(journal: Jo
     assert stored(journal) == before
     assert desk.do("explain", "r", STEP).row.number == 22
     [doubt] = desk.do("doubt").doubts
-    assert (doubt.status, doubt.reason) == (Status.HELD, "hold by ann: audit")
+    assert (doubt.status, doubt.reason, doubt.parking) == (Status.HELD, "hold by ann: audit", ParkingReason.HELD)
     desk.do("release", "r", by="bob", reason="done")
     assert desk.do("recover", "r").value == "got 1"
     assert desk.shop.executions[KEY] == 1
