@@ -20,7 +20,7 @@ keyword-only, plain values, and survive pickling, copying and process boundaries
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from recovery.core.exitcodes import ExitCode as ExitCode
 from recovery.core.reasons import ParkingReason
@@ -45,13 +45,9 @@ class RecoveryError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.fields)
 
-    @classmethod
-    def rebuild(cls, fields: dict[str, Any]) -> Self:
-        return cls(**fields)
-
 
 def _rebuild(cls: type[RecoveryError], fields: dict[str, Any]) -> RecoveryError:
-    return cls.rebuild(fields)
+    return cls(**fields)
 
 
 # -- you asked for something that cannot be; nothing happened ----------------------------------------------------------
