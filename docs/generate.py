@@ -26,6 +26,7 @@ from pydantic.fields import FieldInfo
 import recovery
 from recovery import catalogue, cli, crashpoints
 from recovery.checkpoint import errors as checkpoint_errors
+from recovery.checkpoint import refusals
 from recovery.console import contracts as console_contracts
 from recovery.core import contracts, entries, errors, facts
 from recovery.core.errors import ExitCode
@@ -235,6 +236,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "recover migrate": ("database", "from", "to", "migrated"),
     "recover replay": ("scenarios", "passed", "failed"),
     "recover demo": ("scenes", "holds"),
+    "recover checkpoint plan": ("plan", "measurement", "failures", "work_s", "intervals", "plot"),
     "recover contracts list": ("contracts",),
     "recover contracts show": ("provider", "contract", "digest", "measured", "statuses", "consequences"),
 }
@@ -667,6 +669,10 @@ def _tree(error: type[errors.RecoveryError], depth: int = 0) -> list[str]:
     return ["  " * depth + error.__name__, *(line for child in _children(error) for line in _tree(child, depth + 1))]
 
 
+_TREE = {errors.__name__, checkpoint_errors.__name__, refusals.__name__}
+"""Where errors of the package are."""
+
+
 def _descendants(error: type[errors.RecoveryError]) -> Iterable[type[errors.RecoveryError]]:
     yield error
     for child in _children(error):
@@ -675,7 +681,7 @@ def _descendants(error: type[errors.RecoveryError]) -> Iterable[type[errors.Reco
 
 def _children(error: type[errors.RecoveryError]) -> list[type[errors.RecoveryError]]:
     """Those of the package's tree: a program may have subclasses of its own in the same process."""
-    return [child for child in error.__subclasses__() if child.__module__ in {errors.__name__, checkpoint_errors.__name__}]
+    return [child for child in error.__subclasses__() if child.__module__ in _TREE]
 
 
 def _shown(template: str) -> str:

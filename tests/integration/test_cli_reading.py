@@ -196,6 +196,7 @@ ELSEWHERE = {
         "release",
         "fence",
         "forget",
+        "checkpoint plan",
         "contracts list",
         "contracts show",
     )

@@ -1,0 +1,298 @@
+"""Plotting: what a comparison looks like, as PNG or SVG.
+
+Owns the drawing of plots and the check for matplotlib (extra `plot`). Computes nothing that it draws except curves of the closed form.
+Invariant: axes say their units, what cannot be done is shaded and named, and a file appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from recovery.checkpoint import planning, units
+from recovery.checkpoint.planning import Outlook, Plan
+from recovery.checkpoint.refusals import PlotRefused
+from recovery.checkpoint.simulation import Compared, Simulated
+from recovery.core.errors import ExtraMissing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FORMATS: Final = (".png", ".svg")
+POINTS: Final = 240
+WIDE: Final = 32
+"""What is shorter than the best interval by more than this is not drawn."""
+
+INK, FAINT, SHADE = "#1f2933", "#7b8794", "#e4e7eb"
+RETAINED, STALLED, LOST, DOWN = "#117a65", "#e08e0b", "#b83227", "#5b6b9e"
+"""Told apart by people who see no red or no green as well: their lightness differs, and each is named where it is drawn."""
+
+_BACKED: Final = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+ROUND_SPANS: Final = (
+    *(n * 10.0**power for power in range(-6, 1) for n in (1, 2, 5)),
+    10.0, 20.0, 50.0, 100.0, 200.0, 300.0, 600.0, 1200.0, 1800.0,
+    *(3600.0 * n for n in (1, 2, 4, 8, 12)),
+    *(86400.0 * n for n in (1, 2, 4, 7, 14, 30, 60, 120, 365, 730, 3650)),
+)  # fmt: skip
+"""Seconds at which an axis may have a tick."""
+
+_STYLE: Final[Mapping[str, Any]] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": FAINT,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,
+    "grid.color": SHADE,
+    "grid.linewidth": 0.8,
+    "svg.hashsalt": "recovery",
+    "svg.fonttype": "none",
+}
+
+
+def ready(path: Path) -> None:
+    """Raises PlotRefused for a name that says no known format, or lies nowhere, and ExtraMissing without matplotlib."""
+    if path.suffix not in FORMATS:
+        raise PlotRefused(path=str(path), problem="its name does not say how to draw it", advice="Name a .png or an .svg file.")
+    if not path.absolute().parent.is_dir():
+        raise PlotRefused(path=str(path), problem="there is no such directory", advice="Make the directory, or name another one.")
+    if find_spec("matplotlib") is None:
+        raise ExtraMissing(what="A plot", missing="matplotlib", extra="plot")
+
+
+def intervals(path: Path, plan: Plan, rows: Sequence[Compared]) -> None:
+    """Overhead, interruptions and retained progress over intervals. Raises as `ready` does, and PlotRefused where it cannot be written."""
+    ready(path)
+    with _drawing() as figure:
+        figure.set_size_inches(8.2, 8.6)
+        kept, cost, often = figure.subplots(3, 1, sharex=True, height_ratios=(3, 3, 2))
+        grid = _grid(plan, rows)
+        curve = [planning.outlook(plan.situation, each) for each in grid]
+        _retained(kept, plan, curve, rows)
+        _costs(cost, plan, curve)
+        _interruptions(often, plan, curve)
+        for axes in (kept, cost, often):
+            _landmarks(axes, plan, grid)
+        _infeasible(kept, plan, grid)
+        _scale(often, grid)
+        _titled(figure, plan)
+        _write(figure, path)
+
+
+@contextmanager
+def _drawing() -> Iterator[Figure]:
+    """A figure of its own, without pyplot: nothing is kept, no window is opened, whatever the user has configured."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        cast("Any", mpl.rcParams).update(_STYLE)
+        figure = Figure(layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure
+
+
+def _write(figure: Figure, path: Path) -> None:
+    """Whole or not at all: written beside, then renamed."""
+    metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}  # the same plot is the same file
+    try:
+        handle, beside = tempfile.mkstemp(prefix=".plot-", suffix=path.suffix, dir=path.absolute().parent)
+        try:
+            os.fchmod(handle, 0o666 & ~_umask())
+            with os.fdopen(handle, "wb") as file:
+                figure.savefig(file, format=path.suffix[1:], dpi=160, metadata=metadata)
+            os.replace(beside, path)  # noqa: PTH105  # the two are one line
+        except BaseException:
+            Path(beside).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise PlotRefused(
+            path=str(path), problem=error.strerror or str(error), advice="Name a file that can be written."
+        ) from error
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _grid(plan: Plan, rows: Sequence[Compared]) -> list[float]:
+    situation = plan.situation
+    low = max(situation.save_s * (1.02 if situation.synchronous else 1.0), plan.optimum_s / WIDE)
+    high = max(rows[-1].interval_s, low * 4) * 1.15
+    return [low * (high / low) ** (step / (POINTS - 1)) for step in range(POINTS)]
+
+
+def _percent(values: Sequence[float]) -> list[float]:
+    return [100 * value for value in values]
+
+
+def _retained(axes: Axes, plan: Plan, curve: Sequence[Outlook], rows: Sequence[Compared]) -> None:
+    shares = _percent([o.shares.retained for o in curve])
+    axes.plot([o.interval_s for o in curve], shares, color=RETAINED, lw=2.4, label="closed form")
+    shown = [row.simulated for row in rows if row.interval_s >= curve[0].interval_s]
+    middle = _percent([s.shares.retained for s in shown])
+    below = [m - 100 * (s.shares.retained if s.low is None else s.low) for m, s in zip(middle, shown, strict=True)]
+    above = [100 * (s.shares.retained if s.high is None else s.high) - m for m, s in zip(middle, shown, strict=True)]
+    axes.errorbar(
+        [s.interval_s for s in shown],
+        middle,
+        yerr=[below, above],
+        fmt="o",
+        ms=4.5,
+        color=INK,
+        capsize=3,
+        lw=1.2,
+        label=_simulated(shown),
+    )
+    top = 100 * planning.outlook(plan.situation, plan.optimum_s).shares.retained
+    least, most = min([*middle, shares[-1]]), max([*middle, top])
+    room = most - least
+    least, most = min(m - b for m, b in zip(middle, below, strict=True)), max(m + a for m, a in zip(middle, above, strict=True))
+    axes.set_ylim(max(0.0, min(shares[-1], least) - 0.45 * room), max(top, most) + 0.3 * room)
+    axes.annotate(
+        f"best: every {units.shown_span(plan.optimum_s)}, {units.shown_share(top / 100)} retained",
+        (plan.optimum_s, 0.93),
+        xycoords=axes.get_xaxis_transform(),
+        xytext=(6 if plan.at_floor else 0, 0),
+        textcoords="offset points",
+        va="center",
+        ha="left" if plan.at_floor else "center",
+        color=RETAINED,
+        weight="bold",
+        bbox=_BACKED,
+    )
+    axes.set_ylabel("retained progress\n(% of wall time)")
+    _legend(axes, plan, "lower", 0.03)
+
+
+def _simulated(shown: Sequence[Simulated]) -> str:
+    certain = ", 95 % confidence" if shown[0].low is not None else " (too few for a confidence interval)"
+    return f"simulated, {shown[0].failures:,} failures{certain}"
+
+
+def _costs(axes: Axes, plan: Plan, curve: Sequence[Outlook]) -> None:
+    parts: list[tuple[str, str, Callable[[Outlook], float]]] = [
+        ("down: noticing and restarting", DOWN, lambda o: o.shares.down),
+        ("lost work, done again", LOST, lambda o: o.shares.lost),
+        ("stalled for saves", STALLED, lambda o: o.shares.stalled),
+    ]
+    parts = [part for part in parts if part[2](curve[-1]) > 0]
+    heights = [_percent([of(o) for o in curve]) for _, _, of in parts]
+    for (name, color, _), areas in zip(parts, axes.stackplot([o.interval_s for o in curve], *heights), strict=True):
+        areas.set(color=color, alpha=0.9, linewidth=0, label=name)
+    least = planning.outlook(plan.situation, plan.optimum_s).shares.waste
+    most = max(curve[-1].shares.waste, min(curve[0].shares.waste, 4 * least))
+    axes.set_ylim(0, min(100.0, 100 * (most + 0.25 * least)))
+    axes.set_ylabel("overhead\n(% of wall time)")
+    _legend(axes, plan, "upper", 0.97, reverse=True)
+
+
+def _interruptions(axes: Axes, plan: Plan, curve: Sequence[Outlook]) -> None:
+    from matplotlib.ticker import FuncFormatter, NullLocator
+
+    saves = [o.saves_per_day for o in curve]
+    daily = 86400 / plan.situation.cycle_s
+    axes.plot([o.interval_s for o in curve], saves, color=STALLED, lw=2.4)
+    axes.axhline(daily, color=LOST, lw=2.4)
+    axes.set_yscale("log")
+    axes.set_ylim(min(daily, saves[-1]) / 2.5, saves[0] * 2)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.12g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
+    middle = len(curve) // 2
+    stall = "nothing" if plan.situation.stall_s == 0 else units.shown_span(plan.situation.stall_s)
+    _named(axes, f"saves, each stalls {stall}", curve[middle].interval_s, saves[middle], STALLED, above=True)
+    _named(axes, f"failures, {daily:.3g} a day", curve[middle // 4].interval_s, daily, LOST, above=saves[-1] > 2 * daily)
+    axes.set_ylabel("interruptions\n(per day)")
+
+
+def _named(axes: Axes, text: str, x: float, y: float, color: str, *, above: bool) -> None:
+    """A line's name beside it, in its colour."""
+    offset, side = ((6, 5), "bottom") if above else ((6, -5), "top")
+    axes.annotate(text, (x, y), xytext=offset, textcoords="offset points", va=side, color=color, weight="bold", bbox=_BACKED)
+
+
+def _legend(axes: Axes, plan: Plan, side: Literal["lower", "upper"], height: float, *, reverse: bool = False) -> None:
+    """At the best interval, where a curve is far from it: retained progress is highest there, and overhead lowest."""
+    places: dict[tuple[str, bool], Literal["lower center", "lower left", "upper center", "upper left"]] = {
+        ("lower", False): "lower center",
+        ("lower", True): "lower left",
+        ("upper", False): "upper center",
+        ("upper", True): "upper left",
+    }
+    axes.legend(
+        loc=places[side, plan.at_floor],
+        bbox_to_anchor=(plan.optimum_s, height),
+        bbox_transform=axes.get_xaxis_transform(),
+        reverse=reverse,
+        framealpha=1,
+        edgecolor=SHADE,
+        borderaxespad=0.4,
+    )
+
+
+def _landmarks(axes: Axes, plan: Plan, grid: Sequence[float]) -> None:
+    """The shortest interval that can be kept, and the best one."""
+    shortest = plan.situation.save_s
+    if shortest < grid[0] / 1.1:
+        axes.set_xlim(grid[0], grid[-1])
+        axes.axvline(plan.optimum_s, color=RETAINED, lw=1.2, ls=(0, (4, 3)), zorder=1.9)
+        return
+    left = shortest * (shortest / grid[-1]) ** 0.16  # so that the shade is wide enough for its name
+    axes.axvspan(left, shortest, color=SHADE, lw=0, zorder=0)
+    axes.axvline(shortest, color=FAINT, lw=1.2, zorder=1.1)
+    axes.axvline(plan.optimum_s, color=RETAINED, lw=1.2, ls=(0, (4, 3)), zorder=1.9)
+    axes.set_xlim(left, grid[-1])
+
+
+def _infeasible(axes: Axes, plan: Plan, grid: Sequence[float]) -> None:
+    of = plan.situation
+    what = f"below the floor of {units.shown_span(of.floor_s)}" if of.save_s <= of.floor_s * (1 + 1e-9) else "shorter than a save"
+    place, turned = ((0.065, 0.5), 90) if of.save_s >= grid[0] / 1.1 else ((0.14, 0.94), 0)
+    axes.text(
+        *place, f"infeasible:\n{what}", transform=axes.transAxes, rotation=turned, ha="center", va="center", color=FAINT, size=9
+    )
+
+
+def _scale(axes: Axes, grid: Sequence[float]) -> None:
+    """A logarithmic axis with round durations as ticks, as many as there is room for."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    inside: list[float] = []
+    room = math.log(grid[-1] / grid[0]) / 7
+    for span in ROUND_SPANS:
+        if grid[0] * 0.999 <= span <= grid[-1] and (not inside or math.log(span / inside[-1]) >= room):
+            inside.append(span)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(FixedLocator(inside))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda span, _: units.shown_span(span)))
+    axes.set_xlabel("interval: from the start of one save to the start of the next (time, logarithmic)")
+
+
+def _titled(figure: Figure, plan: Plan) -> None:
+    s = plan.situation
+    kind = "synchronous" if s.synchronous else f"asynchronous, stall {units.shown_span(s.stall_s)}"
+    repair = f", repaired in {units.shown_span(s.detection_s + s.restart_s)}" if s.detection_s + s.restart_s else ""
+    figure.suptitle(f"How often to save {units.shown_size(s.size)} at {units.shown_rate(s.bandwidth)}", weight="bold", size=13)
+    figure.axes[0].set_title(
+        f"{kind}; durable after {units.shown_span(s.save_s)}; a failure every {units.shown_span(s.mtbf_s)}{repair}",
+        color=FAINT,
+        size=10,
+    )
