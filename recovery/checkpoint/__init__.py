@@ -12,13 +12,27 @@ from typing import TYPE_CHECKING, Any, Final
 from recovery.core.errors import ExtraMissing
 
 if TYPE_CHECKING:
+    from recovery.checkpoint.fingerprint import Fingerprint as Fingerprint
+    from recovery.checkpoint.generators import Generators as Generators
     from recovery.checkpoint.kinds import Kind as Kind
+    from recovery.checkpoint.learning import Cursor as Cursor
+    from recovery.checkpoint.learning import Learning as Learning
+    from recovery.checkpoint.learning import Weights as Weights
+    from recovery.checkpoint.lifecycle import Exposure as Exposure
+    from recovery.checkpoint.lifecycle import Lifecycle as Lifecycle
+    from recovery.checkpoint.lifecycle import Look as Look
+    from recovery.checkpoint.lifecycle import Stage as Stage
     from recovery.checkpoint.limits import Limits as Limits
     from recovery.checkpoint.manifest import JournalPosition as JournalPosition
     from recovery.checkpoint.manifest import Manifest as Manifest
+    from recovery.checkpoint.resume import ResumeReport as ResumeReport
+    from recovery.checkpoint.resume import verify_resume as verify_resume
     from recovery.checkpoint.scanning import Candidate as Candidate
     from recovery.checkpoint.scanning import Rejected as Rejected
     from recovery.checkpoint.store import CheckpointStore as CheckpointStore
+    from recovery.checkpoint.tolerance import EXACT as EXACT
+    from recovery.checkpoint.tolerance import Contract as Contract
+    from recovery.checkpoint.tolerance import Tolerance as Tolerance
     from recovery.checkpoint.validating import Capture as Capture
     from recovery.checkpoint.validating import Checkpoint as Checkpoint
 
@@ -27,25 +41,53 @@ _PLACES: Final = {
     "Capture": "validating",
     "Checkpoint": "validating",
     "CheckpointStore": "store",
+    "Contract": "tolerance",
+    "Cursor": "learning",
+    "EXACT": "tolerance",
+    "Exposure": "lifecycle",
+    "Fingerprint": "fingerprint",
+    "Generators": "generators",
     "JournalPosition": "manifest",
     "Kind": "kinds",
+    "Learning": "learning",
+    "Lifecycle": "lifecycle",
     "Limits": "limits",
+    "Look": "lifecycle",
     "Manifest": "manifest",
     "Rejected": "scanning",
+    "ResumeReport": "resume",
+    "Stage": "lifecycle",
+    "Tolerance": "tolerance",
+    "Weights": "learning",
+    "verify_resume": "resume",
 }
 
 _EXTRA: Final = frozenset({"blake3", "numpy", "safetensors"})
 
 __all__ = [
+    "EXACT",
     "Candidate",
     "Capture",
     "Checkpoint",
     "CheckpointStore",
+    "Contract",
+    "Cursor",
+    "Exposure",
+    "Fingerprint",
+    "Generators",
     "JournalPosition",
     "Kind",
+    "Learning",
+    "Lifecycle",
     "Limits",
+    "Look",
     "Manifest",
     "Rejected",
+    "ResumeReport",
+    "Stage",
+    "Tolerance",
+    "Weights",
+    "verify_resume",
 ]
 
 

@@ -99,3 +99,17 @@ class EffectsUnreconciled(CheckpointError):
         "Run {run_id!r}: {count} effects after the restored checkpoint are not reconciled ({keys}). None may be sent again. "
         "Settle them with `recover --run-id {run_id}`."
     )
+
+
+class TrainerRefused(CheckpointError):
+    """A trainer that cannot be verified as it was given."""
+
+    exit_code = ExitCode.USAGE
+    template = "{what} {name!r}: {problem}. Nothing was run. {advice}"
+
+
+class VerificationBroken(CheckpointError):
+    """A process of a verification ended before it had done its part, so there is no verdict."""
+
+    exit_code = ExitCode.UNRESOLVED
+    template = "The process that {doing} ended with {code}: {last}. There is no verdict, and nothing of yours was changed. {advice}"

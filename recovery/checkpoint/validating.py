@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from recovery.checkpoint import learning
 from recovery.checkpoint import state as states
 from recovery.checkpoint.admitting import admit
 from recovery.checkpoint.errors import CheckpointInvalid
@@ -29,7 +30,7 @@ def none(_arrays: Mapping[str, Array], _state: Any) -> None:
     """A kind whose arrays and state may be anything that is whole and finite."""
 
 
-INVARIANTS: Final[dict[Kind, Invariants]] = {Kind.LEARNING: none, Kind.WEIGHTS: none, Kind.INFERENCE_KV: none}
+INVARIANTS: Final[dict[Kind, Invariants]] = {Kind.LEARNING: learning.hold, Kind.WEIGHTS: none, Kind.INFERENCE_KV: none}
 """What must hold inside a state of each kind that a store holds."""
 
 

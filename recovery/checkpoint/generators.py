@@ -1,0 +1,196 @@
+"""Random generators: their states as plain values, and all of a trainer's under names.
+
+Owns how a generator's state is read, checked and put back. Must not know files. Invariants: a state that was read and put back gives the
+same numbers; a state is checked whole before any generator is touched; no generator is left out in silence, since one that is not
+registered makes every resumed run another run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+
+from recovery.checkpoint.errors import CheckpointInvalid
+
+State = Mapping[str, Any]
+AnyGenerator = np.random.Generator | np.random.BitGenerator | np.random.RandomState | random.Random
+
+PYTHON: Final = "python.MersenneTwister"
+"""What a `random.Random` is called in a state; numpy's are called by their class."""
+
+GLOBALS: Final = ("numpy.random", "random")
+"""The names under which the process-wide generators are registered: numpy's legacy one, and the standard library's."""
+
+KINDS: Final = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", PYTHON)
+"""The generators that may be restored. A name out of a file picks from here; nothing else is looked up by it."""
+
+_MT_WORDS: Final = 624
+
+
+def capture(generator: AnyGenerator) -> dict[str, Any]:
+    """A generator's state in plain integers, strings, floats and lists. Does not advance it."""
+    if isinstance(generator, random.Random):
+        version, key, gauss = generator.getstate()
+        return {"bit_generator": PYTHON, "version": version, "key": list(key), "gauss": gauss}
+    if isinstance(generator, np.random.RandomState):
+        # `legacy=False` is a dictionary with the cached second normal deviate in it.
+        told: dict[str, Any] = plain(generator.get_state(legacy=False))
+        return told
+    bits = generator.bit_generator if isinstance(generator, np.random.Generator) else generator
+    state: dict[str, Any] = plain(bits.state)
+    return state
+
+
+def restore(generator: AnyGenerator, state: State, *, where: str = "generator") -> None:
+    """Put a state back. Raises CheckpointInvalid, with the generator untouched, if it is not one or is another generator's."""
+    check(state, where=where)
+    if (kind := capture(generator)["bit_generator"]) != state["bit_generator"]:
+        raise CheckpointInvalid(
+            reason="generator",
+            where=where,
+            problem=f"it is the state of {state['bit_generator']}, and the generator here is {kind}",
+        )
+    _set(generator, state)
+
+
+def check(state: State, *, where: str) -> None:
+    """Raises CheckpointInvalid unless the state is well formed: put into a generator of its kind, it reads back the same."""
+    kind = state.get("bit_generator") if isinstance(state, Mapping) else None
+    if kind not in KINDS:
+        raise CheckpointInvalid(
+            reason="generator", where=where, problem=f"{kind!r} is no generator that can be restored ({', '.join(KINDS)} are)"
+        )
+    fresh = random.Random(0) if kind == PYTHON else _blank(str(kind), legacy="has_gauss" in state)  # noqa: S311  # not for secrets
+    try:
+        possible = not _impossible(state)  # first: numpy does not check every position that it will read from
+        if possible:
+            _set(fresh, state)
+        same = possible and capture(fresh) == plain(state)
+    except (ArithmeticError, KeyError, LookupError, TypeError, ValueError) as error:
+        raise CheckpointInvalid(reason="generator", where=where, problem=f"it is no state of {kind} ({error})") from None
+    if not same:
+        raise CheckpointInvalid(reason="generator", where=where, problem=f"it is no state that {kind} can be in")
+
+
+class Generators:
+    """A trainer's generators by name. Register every one; the process-wide ones too, where they are used.
+
+    numpy_global: register `numpy.random`'s own generator, which `numpy.random.rand` and its like draw from.
+    python_global: register the standard library's `random`.
+    """
+
+    def __init__(self, *, numpy_global: bool = False, python_global: bool = False, **named: AnyGenerator) -> None:
+        self._named: dict[str, AnyGenerator] = dict(named)
+        if numpy_global:
+            self._named[GLOBALS[0]] = np.random.mtrand._rand  # noqa: SLF001  # it has no public name
+        if python_global:
+            self._named[GLOBALS[1]] = random._inst  # noqa: SLF001  # nor has this one
+
+    def __getitem__(self, name: str) -> AnyGenerator:
+        return self._named[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._named)
+
+    def capture(self) -> dict[str, dict[str, Any]]:
+        """Every state by name. Capture these first, before anything that might draw."""
+        return {name: capture(generator) for name, generator in self._named.items()}
+
+    def restore(self, states: Mapping[str, State]) -> None:
+        """Put all states back, or none. Restore these last: whatever is built meanwhile may draw.
+
+        Raises CheckpointInvalid for a missing or unknown name and for a state that does not fit.
+        """
+        if missing := sorted(self._named.keys() - states.keys()):
+            raise CheckpointInvalid(reason="generator", where="generators", problem=f"the state of {', '.join(missing)} is missing")
+        if unknown := sorted(states.keys() - self._named.keys()):
+            raise CheckpointInvalid(
+                reason="generator", where="generators", problem=f"nothing here is registered as {', '.join(unknown)}"
+            )
+        for name, generator in self._named.items():
+            check(states[name], where=f"generators.{name}")
+            if (kind := capture(generator)["bit_generator"]) != states[name]["bit_generator"]:
+                problem = f"it is the state of {states[name]['bit_generator']}, and the generator here is {kind}"
+                raise CheckpointInvalid(reason="generator", where=f"generators.{name}", problem=problem)
+        for name, generator in self._named.items():
+            _set(generator, states[name])
+
+
+@contextmanager
+def watching(registered: Mapping[str, State]) -> Iterator[list[str]]:
+    """Names of the process-wide generators that were drawn from inside the block though they are not registered.
+
+    Only the process-wide ones can be seen. A generator object of the user's that is not registered shows as a divergence after a resume in
+    a fresh process, and nowhere before.
+    """
+    drawn: list[str] = []
+    before = _globals()
+    try:
+        yield drawn
+    finally:
+        after = _globals()
+        drawn += [name for name in GLOBALS if before[name] != after[name] and name not in registered]
+
+
+def _globals() -> dict[str, Any]:
+    return {GLOBALS[0]: capture(np.random.mtrand._rand), GLOBALS[1]: random.getstate()}  # noqa: SLF001
+
+
+def _blank(kind: str, *, legacy: bool) -> AnyGenerator:
+    bits: np.random.BitGenerator = getattr(np.random, kind)(0)
+    return np.random.RandomState(bits) if legacy else bits
+
+
+def _set(generator: AnyGenerator, state: State) -> None:
+    if isinstance(generator, random.Random):
+        generator.setstate((state["version"], tuple(state["key"]), state["gauss"]))
+        return
+    if isinstance(generator, np.random.RandomState):
+        generator.set_state(_arrays(state))
+        return
+    bits = generator.bit_generator if isinstance(generator, np.random.Generator) else generator
+    bits.state = _arrays(state)
+
+
+def plain(value: Any) -> Any:
+    """Mappings, lists and numbers of Python's own, all the way down."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return [plain(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _arrays(state: State) -> dict[str, Any]:
+    """As numpy wants it: lists of words as arrays of the generator's width. An integer that does not fit raises."""
+    width = np.uint32 if state["bit_generator"] == "MT19937" else np.uint64
+
+    def turned(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: turned(part) for name, part in value.items()}
+        return np.array(value, dtype=width) if isinstance(value, list) else value
+
+    made: dict[str, Any] = turned(state)
+    return made
+
+
+def _impossible(state: State) -> bool:
+    """States that would read beyond their words, that only give zeros, or that no seeding leads to."""
+    kind = state["bit_generator"]
+    if kind == PYTHON:
+        return not any(state["key"][:_MT_WORDS]) or not 0 <= state["key"][_MT_WORDS] <= _MT_WORDS
+    inner = state["state"]
+    if kind == "MT19937":
+        return len(inner["key"]) != _MT_WORDS or not any(inner["key"]) or not 0 <= inner["pos"] <= _MT_WORDS
+    if state["has_uint32"] not in {0, 1}:
+        return True
+    if kind == "Philox":
+        lengths = len(inner["counter"]), len(inner["key"]), len(state["buffer"])
+        return lengths != (4, 2, 4) or not 0 <= state["buffer_pos"] <= 4
+    if kind == "SFC64":
+        return len(inner["state"]) != 4 or not any(inner["state"])
+    return bool(inner["inc"] % 2 == 0)  # the increment of an LCG modulo 2**128 must be odd for its full period
