@@ -203,7 +203,7 @@ class Override:
     reason: str = ""
     grounds: str = ""  # what it rests on: a text or a file, bounded
     grounds_digest: str = ""  # of the whole
-    attempts: int | None = None  # redrive: how many attempts may have left in all
+    attempts: int | None = None  # redrive: how many attempts may be spent in all
 
 
 Entry: TypeAlias = Opened | Decision | Intent | Attempt | Observation | Verdict | Settled | Override

@@ -18,13 +18,13 @@ from recovery.core.findings import Findings, Reading, open_items
 from recovery.core.history import EffectStep, Noted
 from recovery.core.policy import Budget
 from recovery.core.timing import (
-    CLOSING,
     SAYS_NOTHING,
     SENDING,
     Situation,
     Timing,
+    attempts_spent,
     exposed_attempts,
-    possibly_sent,
+    probes_spent,
     replies,
     timing_of,
     tombstones,
@@ -120,7 +120,7 @@ class _Weighing:
             exposed=exposed,
             wanted=self.wanted(),
             resend=self.resend(),
-            attempts_left=len(possibly_sent(self.step)) < max(situation.budget.attempts, self.step.attempts_allowed),
+            attempts_left=attempts_spent(self.step, self.contract) < max(situation.budget.attempts, self.step.attempts_allowed),
             ask=ask,
             close=self.close(exposed),
             absence=self.absence(exposed, ask),
@@ -203,7 +203,7 @@ class _Weighing:
         situation, timing = self.situation, self.timing
         if not situation.can_probe:
             return Ask.NONE
-        left = self.step.probes < situation.budget.probes
+        left = probes_spent(self.step, self.contract) < situation.budget.probes
         if situation.restored:
             asked = any(_incarnation(noted) >= situation.incarnation for noted in self.answers())
             return Ask.ANSWERED if asked else Ask.DUE if left else Ask.SPENT
@@ -222,8 +222,7 @@ class _Weighing:
         barred = not exposed or situation.restored or self.contract.fail_open or not situation.can_close
         if barred or tombstones(self.step) or (until is not None and situation.now_us >= until):
             return Close.NONE
-        closings = [attempt for attempt in self.step.attempts if attempt.purpose == CLOSING]
-        closes = sum(AnswerKind.NOT_SENT not in replies(self.step, attempt) for attempt in closings)
+        closes = attempts_spent(self.step, self.contract, closing=True)
         return Close.AVAILABLE if closes < situation.budget.attempts else Close.SPENT
 
     def absence(self, exposed: bool, ask: Ask) -> Absence:

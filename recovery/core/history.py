@@ -71,7 +71,7 @@ class EffectStep:
 
     @property
     def attempts_allowed(self) -> int:
-        """How many attempts may have left by a person's order; 0 without one."""
+        """How many attempts may be spent by a person's order; 0 without one."""
         return max((order.attempts or 0 for order in self.overrides), default=0)
 
     def replies_of(self, attempt: int) -> list[Observation]:

@@ -13,7 +13,8 @@ class Budget:
     """Bounds of one intent (attempts, probes: durable, counted over all workers) and of one call (max_wait).
 
     attempts: those that may have left; one proven unsent, and a probe that nobody answered, spend nothing, so that an outage ends in
-    "look again" and never in doubt.
+    "look again" and never in doubt. Nor does an answer that a copy is at work, until every attempt that was there at the first such answer
+    must be over (its send_until, the settle window and the clock error).
     max_wait: how long one recovery call may wait for named times; None: as long as it takes (a worker).
     """
 

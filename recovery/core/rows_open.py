@@ -66,7 +66,8 @@ UNSETTLED: Final = (
         condition="the last try told nothing (in flight, turned away, unreachable, not sent) and its next look is not due",
         matches=lambda facts: facts.gate is Gate.BACKING_OFF,
         paragraph="The environment is busy, limits us or cannot be reached; that says nothing about earlier attempts. The next try is "
-        "made at the named time, twice as far off after each silent one. Trying at once would spend the budget in a second.",
+        "made at the named time, twice as far off after each silent one. Trying at once would spend the budget in a second. An answer that "
+        "a copy is at work spends nothing while one may be: counting it would end long work in doubt.",
     ),
     Row(
         number=25,

@@ -24,6 +24,9 @@ SENDING: Final = "send"
 NOTHING_DONE: Final = frozenset({AnswerKind.NOT_SENT, AnswerKind.TURNED_AWAY, AnswerKind.REFUSED})
 """Replies which prove that the attempt they answer did nothing."""
 
+_TELLS_NOTHING_NEW: Final = frozenset({AnswerKind.UNREACHABLE, AnswerKind.NOT_SENT})
+"""Answers between two that tell of work in progress, which do not mean that it has ended."""
+
 SAYS_NOTHING: Final = frozenset({AnswerKind.UNREACHABLE, AnswerKind.IN_FLIGHT, AnswerKind.TURNED_AWAY, AnswerKind.NOT_SENT})
 """Answers that tell nothing about earlier attempts; each is followed by a back-off."""
 
@@ -91,6 +94,38 @@ def effect_attempts(step: EffectStep) -> list[Attempt]:
 def possibly_sent(step: EffectStep) -> list[Attempt]:
     """Attempts that may have left."""
     return [attempt for attempt in effect_attempts(step) if AnswerKind.NOT_SENT not in replies(step, attempt)]
+
+
+def _still_working(step: EffectStep, contract: Contract) -> list[Noted]:
+    """Answers that a copy is being worked on, given while one may be: progress, which spends nothing. What says so again behind the
+    moment at which every attempt that was there at the first such answer must be over is no progress any more (A2)."""
+    progress: list[Noted] = []
+    until: int | None = None
+    for noted in step.observations:
+        if noted.answer.kind is AnswerKind.IN_FLIGHT:
+            seen_at = noted.observation.observed_at_us
+            if until is None:
+                until = quiet_after([attempt for attempt in step.attempts if attempt.sent_at_us <= seen_at], contract)
+            if until is not None and seen_at <= until:
+                progress.append(noted)
+        elif noted.answer.kind not in _TELLS_NOTHING_NEW:
+            until = None  # the work that was seen has come to something; what is seen after it is another one
+    return progress
+
+
+def attempts_spent(step: EffectStep, contract: Contract, *, closing: bool = False) -> int:
+    """How many attempts (or closes) count against the budget: those that may have left, but for those that only met a copy at work."""
+    met = {noted.observation.attempt for noted in _still_working(step, contract)}
+    tried = [attempt for attempt in step.attempts if (attempt.purpose == CLOSING) is closing]
+    free = [{AnswerKind.IN_FLIGHT} if attempt.number in met else set() for attempt in tried]
+    told = [replies(step, attempt) for attempt in tried]
+    return sum(AnswerKind.NOT_SENT not in kinds and not (ours and kinds == ours) for kinds, ours in zip(told, free, strict=True))
+
+
+def probes_spent(step: EffectStep, contract: Contract) -> int:
+    """How many questions count against the budget: those that were answered, but for answers that a copy is at work."""
+    met = sum(noted.observation.source is Source.PROBE for noted in _still_working(step, contract))
+    return step.probes - met
 
 
 def without_effect(kinds: set[AnswerKind]) -> bool:

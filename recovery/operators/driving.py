@@ -18,7 +18,8 @@ from recovery.core.operations import Close, Now
 from recovery.core.reasons import ParkingReason
 from recovery.core.request import Request
 from recovery.core.rows import Action
-from recovery.core.timing import CLOSING, possibly_sent, tombstones
+from recovery.core.timing import CLOSING, attempts_spent, tombstones
+from recovery.core.trust import weakest
 from recovery.definitions.recovered import Recovered
 from recovery.operators.claiming import Claimed, under_claim
 from recovery.operators.resolving import check_open
@@ -35,9 +36,8 @@ async def redrive(world: World, run_id: str, step: str, *, by: str, reason: str)
     loaded = await looked_at(run_id)
     stands = await standing(world, loaded, step)
     check_open(stands)
-    order = Override(
-        step=step, verb=Verb.REDRIVE, by=by, at_us=await Now(), reason=reason, attempts=len(possibly_sent(stands.effect)) + 1
-    )
+    spent = attempts_spent(stands.effect, weakest(stands.situation.contracts))
+    order = Override(step=step, verb=Verb.REDRIVE, by=by, at_us=await Now(), reason=reason, attempts=spent + 1)
     lifted = replace(stands.effect, overrides=[*stands.effect.overrides, order])
     _check_licensed(stands, conclude(lifted, stands.situation))
 

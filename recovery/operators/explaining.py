@@ -16,7 +16,8 @@ from recovery.core.entries import JSON, Answered, AnswerKind, Observation, Overr
 from recovery.core.history import EffectStep
 from recovery.core.judgement import Judgement, conclude
 from recovery.core.rows import Row
-from recovery.core.timing import Timing, lookup_of, possibly_sent
+from recovery.core.timing import Timing, attempts_spent, lookup_of
+from recovery.core.trust import weakest
 from recovery.core.verdicts import ROW_BY_NAME
 from recovery.operators.advice import SETTLED_BY
 from recovery.operators.standing import ALONE, Standing, looked_at, standing
@@ -147,7 +148,13 @@ def _orders(stands: Standing) -> Iterator[Change]:
         yield Change(what="it is released", row=conclude(effect, replace(situation, held=False)).row)
     if situation.scope_changed:
         yield Change(what="the scope is the intent's again", row=conclude(effect, replace(situation, scope_changed=False)).row)
-    order = Override(step=effect.step, verb=Verb.REDRIVE, by="", at_us=situation.now_us, attempts=len(possibly_sent(effect)) + 1)
+    order = Override(
+        step=effect.step,
+        verb=Verb.REDRIVE,
+        by="",
+        at_us=situation.now_us,
+        attempts=attempts_spent(effect, weakest(situation.contracts)) + 1,
+    )
     more = replace(effect, overrides=[*effect.overrides, order])
     yield Change(what="one attempt more is allowed (redrive)", row=conclude(more, situation).row)
 

@@ -209,10 +209,14 @@ def i8_it_ends(world: World) -> Problems:
             yield f"{call.run_id}: {call.verb} by {call.process} took {call.took_us} us of virtual time; its budget is {call.budget_us}"
     for run_id, loaded in world.runs.items():
         for effect in loaded.history.effects:
-            unsent = {noted.observation.attempt for noted in effect.observations if noted.answer.kind is AnswerKind.NOT_SENT}
-            sent = sum(attempt.purpose != "close" and attempt.number not in unsent for attempt in effect.attempts)
-            if sent > world.budget.attempts or effect.probes > world.budget.probes:
-                yield f"{run_id}: {effect.step} had {sent} attempts and {effect.probes} probes"
+            free = {AnswerKind.NOT_SENT, AnswerKind.IN_FLIGHT}  # it never left, or met a copy at work, which time bounds
+            unspent = {noted.observation.attempt for noted in effect.observations if noted.answer.kind in free}
+            sent = sum(attempt.purpose != "close" and attempt.number not in unspent for attempt in effect.attempts)
+            busy = sum(
+                noted.observation.attempt is None and noted.answer.kind is AnswerKind.IN_FLIGHT for noted in effect.observations
+            )
+            if sent > world.budget.attempts or effect.probes - busy > world.budget.probes:
+                yield f"{run_id}: {effect.step} had {sent} attempts and {effect.probes - busy} probes"
         if _last_call_recovered(world, run_id):
             yield from _left_hanging(run_id, loaded)
 
