@@ -20,7 +20,7 @@ from tests.mutants.running import Fate, fate, warm
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--sample", type=int, default=0, help="only so many, the same ones every time")
-    parser.add_argument("--only", default="", help="only mutants whose name begins so: findings., evidence._Weighing.ask")
+    parser.add_argument("--only", default="", help="only mutants whose name begins so, of: " + ", ".join(TARGETS))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args(arguments)
     chosen = [mutant for module in TARGETS for mutant in mutants(module) if mutant.name.startswith(given.only)]

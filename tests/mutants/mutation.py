@@ -15,7 +15,27 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-TARGETS: Final = ("timing", "findings", "evidence", "rows_proven", "rows_open", "verdicts")
+TARGETS: Final = {
+    "timing": "recovery.core.timing",
+    "findings": "recovery.core.findings",
+    "evidence": "recovery.core.evidence",
+    "rows_proven": "recovery.core.rows_proven",
+    "rows_open": "recovery.core.rows_open",
+    "verdicts": "recovery.core.verdicts",
+    "trust": "recovery.core.trust",
+    "judgement": "recovery.core.judgement",
+    "clocks": "recovery.clocks",
+    "claims": "recovery.claims",
+    "asking": "recovery.drivers.asking",
+}
+"""What is broken, by the short name that a mutant's name begins with: `weigh` and `judge` with all that they call, and wherever times are
+compared: named times, next looks, the mark, the lease, the deadline of an attempt."""
+
+_ONLY: Final = {
+    "claims": ("take",),
+    "asking": ("Surroundings.question", "Surroundings.left", "_in_time"),
+}
+"""Of modules that compare times beside other work: these functions."""
 
 _NEGATED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -48,14 +68,16 @@ class Mutant:
 
 
 def _parsed(module: str) -> ast.Module:
-    return ast.parse((ROOT / "recovery" / "core" / f"{module}.py").read_text(encoding="utf-8"))
+    return ast.parse(ROOT.joinpath(*TARGETS[module].split(".")).with_suffix(".py").read_text(encoding="utf-8"))
 
 
 def mutants(module: str) -> Iterator[Mutant]:
-    """Every mutant of `recovery.core.<module>`."""
+    """Every mutant of the module `TARGETS[module]`, or of those of its functions that _ONLY names."""
     tree = _parsed(module)
     seen: Counter[str] = Counter()
     for path, where, node in _places(tree, (), ""):
+        if where not in _ONLY.get(module, (where,)):
+            continue
         for after in _changes(node):
             name = f"{module}.{where}: {_shown(node)}  =>  {_shown(after)}"
             seen[name] += 1
@@ -81,7 +103,7 @@ def _places(node: ast.AST, path: Path_, where: str) -> Iterator[tuple[Path_, str
             if not isinstance(child, ast.AST) or isinstance(child, ast.Import | ast.ImportFrom):
                 continue
             inside = where
-            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 inside = f"{where}.{child.name}".lstrip(".")
             way = (*path, (name, index))
             yield way, inside or "<module>", child

@@ -20,10 +20,10 @@ from enum import Enum
 from types import CodeType, ModuleType
 from typing import Final
 
-from tests.mutants.mutation import ROOT, Mutant
+from tests.mutants.mutation import ROOT, TARGETS, Mutant
 
 TIME_MAX: Final = 180  # seconds of wall time
-STAGES: Final = (
+_CORE: Final = (
     (
         "unit/core/test_rows_reached.py",
         "unit/core/test_counterexamples.py",
@@ -35,7 +35,14 @@ STAGES: Final = (
     ("unit/core/test_verdicts.py", "unit/core/test_classes.py", "unit/core/test_truth.py"),
     ("model/test_model.py::test_these_settings_keep_the_promises_further_on",),
 )
-"""Quickest to notice first: the run ends with the first failure, and a stage is not even collected before those above have passed."""
+STAGES: Final = {
+    "trust": (("unit/core/test_trust.py",), *_CORE),
+    "clocks": (("unit/test_clocks.py",), ("integration/test_time.py",)),
+    "claims": (("unit/test_claims.py",), ("integration/test_time.py",)),
+    "asking": (("unit/drivers/test_asking.py",), ("integration/test_time.py",)),
+}
+"""By target; those that are not named have the tests of the core. Quickest to notice first: the run ends with the first failure, and a
+stage is not even collected before those above have passed."""
 
 
 class Fate(Enum):
@@ -81,13 +88,14 @@ def _run(mutant: Mutant) -> int:
     """In the child: the exit code of the tests, 0 if nothing was noticed."""
     try:
         code = compile(mutant.tree, f"<{mutant.name}>", "exec")
-        sys.meta_path.insert(0, _Changed(f"recovery.core.{mutant.module}", code))
+        sys.meta_path.insert(0, _Changed(TARGETS[mutant.module], code))
         sys.dont_write_bytecode = True
         os.chdir(ROOT)
         import pytest
 
+        stages = STAGES.get(mutant.module, _CORE)
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            return int(any(pytest.main([*_OPTIONS, *(str(ROOT / "tests" / name) for name in stage)]) for stage in STAGES))
+            return int(any(pytest.main([*_OPTIONS, *(str(ROOT / "tests" / name) for name in stage)]) for stage in stages))
     except BaseException:
         return 1
 

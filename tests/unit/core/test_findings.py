@@ -166,7 +166,9 @@ def test_a_verdict_rests_on_the_first_evidence_of_its_kind() -> None:
 
 
 def test_a_window_without_a_key_remembers_no_rejection() -> None:
-    assert sent().attempt(M).reply(M, "refused").row(M, replace(PROBEABLE, window_us=24 * H)) == 29
+    keyless = replace(PROBEABLE, window_us=24 * H, replay_rejection=Replay.ORIGINAL)
+    assert sent().attempt(M).reply(M, "refused").row(M, keyless) == 29
+    assert sent().attempt(M).reply(M, "refused").row(M, replace(keyless, kind=Kind.KEYED)) == 14
 
 
 def test_a_rejection_that_was_pushed_has_no_time_of_asking() -> None:
@@ -254,6 +256,24 @@ def test_what_was_weighed_contradicts_nothing() -> None:
     assert settlement is not None
     assert settlement.row == "duplicate"
     assert story.settled(settlement).row(H) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [("mismatch", {}), ("found", {"fingerprint": "theirs"}), ("refused", {}), ("absent", {}), ("closed", {})],
+)
+def test_not_even_what_would_if_it_were_new(kind: str, answer: dict[str, str]) -> None:
+    """An outcome may name what speaks against it: whoever settled it knew."""
+    story = sent().probe(LATER, kind, **answer)
+    applied = {"outcome": OutcomeKind.APPLIED_WITHOUT_VALUE, "heuristic": True}
+    assert story.settled(evidence=(4,), **applied).row(H, CLOSABLE) == 2
+    assert sent().probe(LATER, kind, **answer).settled(**applied).row(H, CLOSABLE) == 3
+
+
+@pytest.mark.parametrize("outcome", [OutcomeKind.APPLIED, OutcomeKind.APPLIED_WITHOUT_VALUE, OutcomeKind.MIXED])
+def test_the_first_receipt_of_an_effect_that_is_said_to_have_happened_is_no_second_one(outcome: OutcomeKind) -> None:
+    """It was settled without a receipt: an accepted delivery, a batch's items, a person's word."""
+    assert sent().settled(outcome=outcome).late_reply(M, "found", 1, receipt="r1").row(H) == 2
 
 
 def test_a_person_contradicts_nothing() -> None:
