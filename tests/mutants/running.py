@@ -1,7 +1,7 @@
 """Running: the tests of the core against one mutant, in a process of its own that starts warm.
 
-Owns the fork, the import of the changed module and the time limit. Knows nothing of how mutants are made. Invariant: a mutant never
-touches a file, and its process ends within TIME_MAX seconds.
+Owns the fork, the import of the changed module and its limits. Knows nothing of how mutants are made. Invariant: a mutant never touches a
+file, and its process ends: by itself, or at CPU_MAX, MEMORY_MAX or TIME_MAX. On a busy machine none is taken for endless that is only slow.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import importlib.abc
 import importlib.machinery
 import io
 import os
+import resource
 import signal
 import sys
 import threading
@@ -22,7 +23,9 @@ from typing import Final
 
 from tests.mutants.mutation import ROOT, TARGETS, Mutant
 
-TIME_MAX: Final = 180  # seconds of wall time
+CPU_MAX: Final = 60  # seconds of processor time; unchanged, all tests take five
+TIME_MAX: Final = 900  # seconds of wall time, for one that waits and does nothing
+MEMORY_MAX: Final = 2 << 30  # bytes, for one that remembers each round of an endless loop
 _CORE: Final = (
     (
         "unit/core/test_rows_reached.py",
@@ -77,15 +80,23 @@ def fate(mutant: Mutant) -> Fate:
     while time.monotonic() < until:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
-            return Fate.SURVIVED if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0 else Fate.NOTICED
+            return _fate_of(status)
         time.sleep(0.02)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     return Fate.ENDLESS
 
 
+def _fate_of(status: int) -> Fate:
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in {signal.SIGXCPU, signal.SIGKILL}:
+        return Fate.ENDLESS
+    return Fate.SURVIVED if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0 else Fate.NOTICED
+
+
 def _run(mutant: Mutant) -> int:
     """In the child: the exit code of the tests, 0 if nothing was noticed."""
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_MAX, CPU_MAX + 5))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
     try:
         code = compile(mutant.tree, f"<{mutant.name}>", "exec")
         sys.meta_path.insert(0, _Changed(TARGETS[mutant.module], code))

@@ -23,6 +23,7 @@ from recovery.storage.memory import MemoryJournal
 TERM_US = 30_000_000
 POLL_US = microseconds(POLL)
 BOOTED_US, WALL_US = 7_000_000, 1_000_000_000
+OPERATIONS_MAX = 2_000  # a term takes 120 polls of five operations
 OTHER, MINE = Owner("other"), Owner("mine")
 
 
@@ -71,8 +72,9 @@ class Watch:
         procedure = take(self._world(), self.row)
         try:
             told: Any = None
-            while True:
+            for _ in range(OPERATIONS_MAX):
                 told = self._carry_out(procedure.send(told))
+            raise AssertionError("it goes on and on")
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
         finally:
