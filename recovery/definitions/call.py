@@ -17,7 +17,7 @@ class Call:
     key: the idempotency key, the same on every attempt. Send it to the environment.
     fingerprint: digest of the request under that key.
     epoch: who sends or asks, as a rising number ("incarnation.n"), for environments that refuse superseded senders.
-    attempt: from 1; a probe carries the number of the last attempt.
+    attempt: from 1; 0 for a probe, which is none.
     first_sent: with time zone; when the first attempt that may have left was sent. The same on every re-send: carry it where the environment
         refuses what is too old by it. None for a probe or a close.
     send_until: with time zone; the sender has given up by then. Carry it as a deadline where the environment checks one.

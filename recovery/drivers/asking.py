@@ -61,7 +61,7 @@ class Surroundings:
         attempt = None if isinstance(operation, Ask) else operation.attempt
         send_until_us = attempt.send_until_us if attempt else now_us + intent.timeout_us
         boot_us = self.clock.boot_us()
-        ends_us = boot_us + max(0, send_until_us - now_us)
+        ends_us = boot_us + max(0, send_until_us - now_us)  # at once where it is over by the wall clock
         if stamped_us is not None:
             ends_us = min(ends_us, stamped_us + intent.timeout_us)
         call = Call(
@@ -93,7 +93,7 @@ class Surroundings:
             is_async=effect.is_async,
             answer=answer,
             raised=raised,
-            too_late=attempt is not None and (now_us >= send_until_us or boot_us >= ends_us),
+            too_late=boot_us >= ends_us,
             abandoned=abandoned,
         )
 

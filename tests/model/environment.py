@@ -9,12 +9,14 @@ Times are whole microseconds of the journal's clock. The environment's own clock
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from recovery.core.contracts import AfterWindow, Batch, Contract, Deletion, Enforced, Kind, Lookup, Replay
+from recovery.core.contracts import AfterWindow, Batch, Contract, Deletion, Enforced, Kind, Lookup, Replay, WindowStart
 from recovery.core.entries import Answered, AnswerKind
+from recovery.core.ids import Epoch
+from recovery.core.terms import NAMES
 
-OURS, ITEM, FOREIGN, DELETED = "ours", "item", "foreign", "deleted"
+OURS, ITEM, FOREIGN, DELETED, HALF = "ours", "item", "foreign", "deleted", "half"
 
 
 class Fields(dict[str, Any]):
@@ -33,15 +35,20 @@ class Copy(NamedTuple):
     deadline: int
     first_sent: int
     elsewhere: bool = False
+    epoch: Epoch = Epoch(0, 0)
+    bytes: int = 0
 
 
 class World(NamedTuple):
-    """events: (when, what) in order. record: what the key answers, since when. refusing: out of stock just now."""
+    """events: (when, what) in order. record: what the key answers, since when. refusing: out of stock just now. epoch: below it copies are
+    refused, where epochs are enforced. bytes: of the request that the key is known for."""
 
     events: tuple[tuple[int, str], ...] = ()
     record: tuple[str, int] | None = None
     refusing: bool = False
     copies: tuple[Copy, ...] = ()
+    epoch: Epoch = Epoch(0, 0)
+    bytes: int = 0
 
 
 Happening = tuple[str, World, Answered]
@@ -55,7 +62,7 @@ TURNED_AWAY = _told[AnswerKind.TURNED_AWAY]
 
 def executions(world: World) -> int:
     """How often the effect of this step was applied (of a batch: its most repeated item)."""
-    whole = sum(what == OURS for _, what in world.events)
+    whole = sum(what in {OURS, HALF} for _, what in world.events)
     items = [sum(what == f"{ITEM}{n}" for _, what in world.events) for n in range(2)]
     return max(whole, *items)
 
@@ -99,7 +106,15 @@ class Environment:
             return [("refuses it: its deadline is over", after, TURNED_AWAY)]
         if contract.kind is Kind.FIRST_SENT and clock > copy.first_sent + (contract.window_us or 0):
             return [("refuses it: first sent too long ago", after, _told[AnswerKind.EXPIRED])]
-        happenings = self._keyed(after, now) if contract.keyed else self._execute(after, now)
+        if contract.enforced is Enforced.EPOCH:
+            if copy.epoch < after.epoch:
+                return [("refuses it: its sender is superseded", after, TURNED_AWAY)]
+            after = after._replace(epoch=copy.epoch)
+        if after.record is None:
+            after = after._replace(bytes=copy.bytes)
+        happenings = self._keyed(after, now, copy.bytes) if contract.keyed else self._execute(after, now)
+        if contract.disconnect_cancels:
+            happenings += self._cut_off(after, now)
         if contract.fail_open:
             happenings += [
                 (f"{label}, its key store being down", *rest) for label, *rest in self._execute(after, now, recorded=False)
@@ -114,10 +129,14 @@ class Environment:
             return None
         kind, since = world.record
         window = self.contract.window_us
-        return kind if window is None or now < since + window or kind == "closed" else None
+        return kind if window is None or now < since + window + _LATER[self.contract.window_starts] or kind == "closed" else None
 
-    def _keyed(self, world: World, now: int) -> list[Happening]:
+    def _keyed(self, world: World, now: int, bytes_: int) -> list[Happening]:
         known, contract = self.known(world, now), self.contract
+        if known is not None and known != "closed" and bytes_ != world.bytes and contract.mismatch_checked:
+            return [("refuses it: it is another request", world, _told[AnswerKind.MISMATCH])]
+        if known == "found" and contract.kind in NAMES:
+            return [("says that the name was taken", world, self._named(world))]
         if known is None and world.record is not None and contract.after_window is AfterWindow.REJECTS:
             return [("refuses it: the key has expired", world, _told[AnswerKind.EXPIRED])]
         if known is None or (known == "resuming"):
@@ -126,6 +145,19 @@ class Environment:
         if not contract.lock_outlives_execution and world.record is not None and now <= world.record[1] + 1:
             happenings += self._execute(world, now)
         return happenings
+
+    def _named(self, world: World) -> Answered:
+        """What is under a name that cannot be taken again: ours, what somebody made of it since, or a trace of ours."""
+        last, visible = world.events[-1][1], self.lookup.deletion is Deletion.VISIBLE
+        if last == OURS and self.lookup.marker_reliable:
+            return receipt(1, self.contract.replay_success is Replay.ORIGINAL and not self.contract.shown_once)
+        return _told[AnswerKind.GONE if last != OURS and visible else AnswerKind.FOREIGN]
+
+    def _cut_off(self, world: World, now: int) -> list[Happening]:
+        """Its sender has gone. With a key that makes effect and record one, nothing is done; else half of it may be, and nothing shows it."""
+        if self.contract.keyed:
+            return [("gives it up: its sender has gone", world, UNREACHABLE)]
+        return [("gives it up half-way: its sender has gone", world._replace(events=((now, HALF), *world.events)), UNREACHABLE)]
 
     def _replayed(self, known: str, world: World) -> Answered:
         if known == "found":
@@ -197,7 +229,10 @@ class Environment:
 
     def _close(self, world: World, now: int) -> list[Happening]:
         known = self._kept(world, now)
-        happenings = []
+        happenings: list[Happening] = []
+        if self.batched and (known == "resuming" or (known is None and any(items_applied(world)))):
+            barred = world._replace(record=("items", now))
+            return [("closes the rest of the batch", barred, _items(barred, refused=True))]
         if known is not None and known != "resuming":
             happenings.append((f"answers the close: {known}", world, self._replayed(known, world)))
         else:
@@ -217,8 +252,18 @@ class Environment:
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
-    def look(self, world: World, now: int) -> list[tuple[str, Answered]]:
-        """Every answer that a question may get now: as of any moment within the lag."""
+    def look(self, world: World, now: int, asker: Epoch) -> list[tuple[str, World, Answered]]:
+        """Every answer that a question may get now: as of any moment within the lag. Where epochs are enforced, the question may raise
+        the environment's to the asker's, and reads the present state with it."""
+        looked = [(label, world, answer) for label, answer in self._looked(world, now)]
+        if self.contract.enforced is Enforced.EPOCH and world.epoch < asker:
+            raised = world._replace(epoch=asker)
+            for answer in self._seen(world, now, now):
+                told = Answered(**{**_shallow(answer), "raised": str(asker)})
+                looked.append((f"answers {answer.kind.value}, and raises its epoch to {asker}", raised, told))
+        return looked
+
+    def _looked(self, world: World, now: int) -> list[tuple[str, Answered]]:
         answers: dict[Answered, str] = {}
         for as_of in range(now - self.lookup.lag_us, now + 1):
             for answer in self._seen(world, as_of, now):
@@ -254,6 +299,10 @@ class Environment:
             if known == "refused":
                 return [REFUSED]
         return [absent]
+
+
+_LATER: Final = {WindowStart.FIRST_SEEN: 0, WindowStart.COMPLETED: 1, WindowStart.TERMINATED: 2}
+"""How much later than its first request a key is forgotten, by what its window counts from."""
 
 
 def _items(world: World, refused: bool) -> Answered:

@@ -56,12 +56,13 @@ def check_stretch(stage: Stage, before: State, after: State, stretch: Stretch) -
     step = stage.workers.journals.step(stretch.journal)
     assert step is not None
     setting, now = stage.setting, before.now
-    if setting.honest and (wrong := FALSE_ALARMS & set(stretch.rows)):
+    kept = setting.honest and not before.flags.upgraded  # with other bytes, A5 does not hold
+    if kept and (wrong := FALSE_ALARMS & set(stretch.rows)):
         raise Violated(f"I3: {min(wrong)} is concluded, and the contract is kept")
-    if setting.honest and "contradicted" in stretch.rows and step.settled is not None and not step.settled.heuristic:
+    if kept and "contradicted" in stretch.rows and step.settled is not None and not step.settled.heuristic:
         raise Violated("I3: an outcome is called contradicted, and the contract is kept")
-    if stretch.ends == "send" and not before.flags.wanted:
-        raise Violated("rule 1: sends what nobody wants any more")
+    if stretch.ends == "send":
+        _check_licence(stage, before, step, stretch)
     if after.left.claims == before.left.claims:
         _check_spinning(before, stretch, now)
     _check_unanswered(step, stretch, now)
@@ -71,6 +72,16 @@ def check_stretch(stage: Stage, before: State, after: State, stretch: Stretch) -
         _check_doubt(stage, before, step, stretch)
     if stretch.ends == "settled" and step.settled is not None and step.settled.heuristic:
         _check_word(before, step)
+
+
+def _check_licence(stage: Stage, before: State, step: EffectStep, stretch: Stretch) -> None:
+    """Rule 1: still wanted, and the same bytes where nobody would notice others."""
+    contract = stage.environment.contract
+    if not before.flags.wanted or (contract.valid_for_us is not None and before.now >= step.intent.at_us + contract.valid_for_us):
+        raise Violated("rule 1: sends what nobody wants any more")
+    assert stretch.attempt is not None
+    if stretch.attempt.purpose == "resend" and before.flags.upgraded and not contract.mismatch_checked:
+        raise Violated("rule 1: sends other bytes under the same key, and nobody compares")
 
 
 def _check_spinning(before: State, stretch: Stretch, now: int) -> None:
@@ -105,7 +116,7 @@ def _check_second_look(stage: Stage, before: State, stretch: Stretch) -> None:
 def _check_doubt(stage: Stage, before: State, step: EffectStep, stretch: Stretch) -> None:
     """I2: no doubt where the outcome is told; rulings: a restored step is asked about before a person is."""
     contract, setting = stage.workers.contracts[-1], stage.setting
-    if not setting.honest or len(stage.workers.contracts) > 1:
+    if not setting.honest or before.flags.upgraded or len(stage.workers.contracts) > 1:
         return
     for noted in step.observations:
         told, source = noted.answer, noted.observation.source
@@ -168,7 +179,7 @@ def check_calm(stage: Stage, state: State) -> str:
 def _answer(stage: Stage, calm: State) -> Stretch:
     assert calm.owner is not None
     owner = calm.owner
-    reply = owner.reply if owner.reply is not None else stage.environment.look(calm.world, calm.now)[-1][1]
+    reply = owner.reply if owner.reply is not None else stage.environment.look(calm.world, calm.now, calm.flags.epoch)[-1][2]
     _, _, stretch = stage._answered(calm, owner, reply, calm.left)
     return stretch
 
@@ -178,7 +189,7 @@ def _check_found(stage: Stage, start: State, calm: State, stretch: Stretch, rows
     if stretch.ends != "park" or not stage.setting.honest or len(stage.workers.contracts) > 1 or start.flags.incarnation:
         return
     contract, step = stage.environment.contract, stage.workers.journals.step(start.journal)
-    if step is None or stage.environment.batched:
+    if step is None or stage.environment.batched or start.flags.upgraded:
         return
     _check_unsent(stage, start, step, rows)
     lookup = contract.lookup
@@ -213,5 +224,7 @@ def _licensed(stage: Stage, start: State, step: EffectStep) -> bool:
     t0 = min((attempt.sent_at_us for attempt in sends), default=start.now)
     pause = max((noted.observation.observed_at_us + 2 for noted in step.observations), default=0)
     due = max([start.now, pause, *(attempt.send_until_us for attempt in step.attempts if attempt.purpose != "send")])
+    if contract.valid_for_us is not None and due >= step.intent.at_us + contract.valid_for_us:
+        return False
     latest = due + TIMEOUT + contract.settle_window_us + contract.clock_error_us
     return latest < t0 + (contract.window_us or 0) and len(sends) < stage.setting.attempts and not contract.close

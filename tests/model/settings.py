@@ -10,7 +10,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from recovery.core.contracts import AfterWindow, Batch, Contract, Deletion, Enforced, Kind, Lookup, Replay, WindowStart
+from recovery.core.contracts import (
+    FOR_EVER,
+    AfterWindow,
+    Batch,
+    Contract,
+    Deletion,
+    Enforced,
+    Kind,
+    Lookup,
+    Replay,
+    WindowStart,
+    microseconds,
+)
 from recovery.core.trust import weaker
 from tests.model.states import Allowance, Setting
 
@@ -25,6 +37,7 @@ PREPARED: Final = Contract(kind=Kind.PREPARED, lookup=Lookup(deletion=Deletion.V
 PROBEABLE: Final = Contract(kind=Kind.PROBEABLE, lookup=Lookup(), **_TIMES)
 TRUSTING: Final = replace(PROBEABLE, trust_settle=True)
 DEADLINE: Final = replace(PROBEABLE, enforced=Enforced.DEADLINE)
+EPOCH: Final = replace(PROBEABLE, enforced=Enforced.EPOCH)
 OPAQUE: Final = Contract(kind=Kind.OPAQUE, **_TIMES)
 READ: Final = Contract(kind=Kind.READ, **_TIMES)
 STABLE: Final = ("id",)
@@ -37,6 +50,7 @@ CONTRACTS: Final[dict[str, Contract]] = {
     "keyed, short window": replace(KEYED, window_us=3),
     "keyed, short window, forgets rejections": replace(FORGETS, window_us=3),
     "keyed, window of one more than a re-send needs": replace(KEYED, window_us=4),
+    "keyed, clocks that agree": replace(KEYED, clock_error_us=0, window_us=4),
     "keyed, window unpublished": replace(KEYED, window_us=None),
     "keyed, present state": replace(KEYED, replay_success=Replay.CURRENT, stable_fields=STABLE),
     "keyed, present state without stable fields": replace(KEYED, replay_success=Replay.CURRENT),
@@ -52,6 +66,7 @@ CONTRACTS: Final[dict[str, Contract]] = {
     "keyed, copies not serialised": replace(KEYED, lock_outlives_execution=False),
     "keyed, refuses after the window": replace(KEYED, after_window=AfterWindow.REJECTS, window_us=5),
     "keyed, window from completion": replace(KEYED, window_starts=WindowStart.COMPLETED),
+    "keyed, window from the end of its work": replace(KEYED, window_starts=WindowStart.TERMINATED),
     "keyed, disconnect cancels": replace(KEYED, disconnect_cancels=True),
     "keyed, fails open": replace(KEYED, fail_open=True),
     "keyed, fails open, can be asked": replace(KEYED, fail_open=True, lookup=Lookup(), trust_settle=True),
@@ -68,7 +83,13 @@ CONTRACTS: Final[dict[str, Contract]] = {
     "keyed, can be closed, forgets rejections": replace(FORGETS, window_us=5, close=True),
     "keyed, can be closed and asked": replace(KEYED, window_us=4, lookup=Lookup(), close=True),
     "keyed, can be closed and asked, prunes": replace(KEYED, window_us=6, lookup=Lookup(retention_us=4), close=True),
+    "keyed, wanted for a while": replace(KEYED, valid_for_us=4),
+    "keyed, can be closed, wanted for a while": replace(KEYED, close=True, valid_for_us=4),
+    "keyed, requests not compared": replace(KEYED, mismatch_checked=False),
     "keyed, batch with one key": replace(KEYED, batch=Batch.ATOMIC),
+    "keyed, batch with a key for each item": replace(KEYED, batch=Batch.PER_ITEM_KEY),
+    "keyed, batch item by item, can be asked": replace(KEYED, batch=Batch.PER_ITEM_RESULT, lookup=Lookup(), window_us=5),
+    "keyed, batch item by item, can be closed": replace(KEYED, batch=Batch.PER_ITEM_RESULT, close=True),
     "keyed, batch item by item": replace(KEYED, batch=Batch.PER_ITEM_RESULT),
     "keyed, batch item by item, forgets rejections": replace(FORGETS, batch=Batch.PER_ITEM_RESULT),
     "swallow": SWALLOW,
@@ -88,7 +109,24 @@ CONTRACTS: Final[dict[str, Contract]] = {
     "named, removable, lagging": replace(NAMED, lookup=Lookup(deletion=Deletion.VISIBLE, lag_us=1)),
     "named, removable unseen": replace(NAMED, lookup=Lookup(deletion=Deletion.INVISIBLE), trust_settle=True),
     "named, marker unreliable": replace(NAMED, lookup=Lookup(marker_reliable=False), trust_settle=True),
+    "named, for ever": replace(NAMED, window_us=microseconds(FOR_EVER)),
+    "named, for ever, present state": replace(
+        NAMED,
+        window_us=microseconds(FOR_EVER),
+        replay_success=Replay.CURRENT,
+        lookup=Lookup(original=False),
+        stable_fields=STABLE,
+    ),
+    "named, removable, kept for a while": replace(NAMED, window_us=6, lookup=Lookup(deletion=Deletion.VISIBLE)),
+    "named, removable unseen, kept for a while": replace(NAMED, window_us=6, lookup=Lookup(deletion=Deletion.INVISIBLE)),
+    "named, compares and sets": replace(NAMED, compare_and_set=True, lookup=Lookup(deletion=Deletion.VISIBLE)),
+    "named, compares and sets versions that do not come back": replace(
+        NAMED, compare_and_set=True, window_us=microseconds(FOR_EVER), lookup=Lookup(deletion=Deletion.INVISIBLE)
+    ),
+    "named, can be closed": replace(NAMED, close=True),
     "prepared": PREPARED,
+    "prepared, trusting": replace(PREPARED, trust_settle=True),
+    "prepared, kept for a while": replace(PREPARED, window_us=6),
     "prepared, resolved unseen": replace(PREPARED, lookup=Lookup(deletion=Deletion.INVISIBLE), trust_settle=True),
     "probeable": PROBEABLE,
     "probeable, present state": replace(PROBEABLE, lookup=Lookup(original=False), stable_fields=STABLE),
@@ -96,6 +134,7 @@ CONTRACTS: Final[dict[str, Contract]] = {
     "probeable, lagging": replace(PROBEABLE, lookup=Lookup(lag_us=2)),
     "probeable, trusting": TRUSTING,
     "probeable, trusting, lagging": replace(TRUSTING, lookup=Lookup(lag_us=2)),
+    "probeable, trusting, clocks that agree": replace(TRUSTING, clock_error_us=0),
     "probeable, trusting, prunes": replace(TRUSTING, lookup=Lookup(retention_us=7)),
     "probeable, trusting, not authoritative": replace(TRUSTING, lookup=Lookup(authoritative=False)),
     "probeable, trusting, removable": replace(TRUSTING, lookup=Lookup(deletion=Deletion.VISIBLE)),
@@ -106,8 +145,17 @@ CONTRACTS: Final[dict[str, Contract]] = {
     "probeable, deadline, lagging": replace(DEADLINE, lookup=Lookup(lag_us=1)),
     "probeable, deadline, prunes": replace(DEADLINE, lookup=Lookup(retention_us=6)),
     "probeable, deadline, can be closed": replace(DEADLINE, close=True),
-    "probeable, epoch": replace(PROBEABLE, enforced=Enforced.EPOCH),
+    "probeable, epoch": EPOCH,
+    "probeable, epoch, lagging": replace(EPOCH, lookup=Lookup(lag_us=2)),
+    "probeable, epoch, prunes": replace(EPOCH, lookup=Lookup(retention_us=6)),
+    "probeable, disconnect cancels": replace(PROBEABLE, disconnect_cancels=True),
+    "probeable, can be cancelled by key": replace(PROBEABLE, cancel_by_key=True),
+    "probeable, wanted for a while": replace(TRUSTING, valid_for_us=6),
     "probeable, batch item by item": replace(PROBEABLE, batch=Batch.PER_ITEM_RESULT),
+    "probeable, batch item by item, trusting": replace(TRUSTING, batch=Batch.PER_ITEM_RESULT),
+    "probeable, batch item by item, trusting, lagging": replace(TRUSTING, batch=Batch.PER_ITEM_RESULT, lookup=Lookup(lag_us=2)),
+    "probeable, batch item by item, deadline": replace(DEADLINE, batch=Batch.PER_ITEM_RESULT),
+    "probeable, batch item by item, epoch": replace(EPOCH, batch=Batch.PER_ITEM_RESULT),
     "opaque": OPAQUE,
     "opaque, batch item by item": replace(OPAQUE, batch=Batch.PER_ITEM_RESULT),
 }
@@ -135,6 +183,7 @@ THREE: Final = (
     "opaque",
     "first-sent",
 )
+UPGRADED: Final = ("keyed", "keyed, requests not compared", "keyed, can be closed and asked")
 WORD: Final = ("keyed", "probeable", "opaque")
 
 
@@ -179,6 +228,8 @@ def _allowances(name: str, contract: Contract) -> Iterator[tuple[str, Allowance,
         yield "busy", TWO, {"busy": True}
     if name in THREE:
         yield "three workers", Allowance(claims=2, stalls=1), {"attempts": 3}
+    if name in UPGRADED:
+        yield "the code is upgraded", TWO._replace(upgraded=1), {}
     if name in WORD:
         yield "an operator speaks", ALONE._replace(word=1, unwanted=1, turned=1), {}
     if name == "keyed, can be asked, lagging":

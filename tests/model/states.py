@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from recovery.core.contracts import Contract, Deletion
-from recovery.core.entries import Answered, AnswerKind, OutcomeKind, Source
+from recovery.core.contracts import Contract, Deletion, Enforced
+from recovery.core.entries import Answered, AnswerKind, Attempt, OutcomeKind, Source
+from recovery.core.ids import Epoch
 from tests.model.environment import (
     DELETED,
     FOREIGN,
@@ -44,6 +45,7 @@ class Allowance(NamedTuple):
     restored: int = 0  # the journal is replaced by a backup of itself
     word: int = 0  # an operator says something, true or not
     doubled: int = 0  # a proxy sends a copy twice
+    upgraded: int = 0  # new code makes other bytes of the same arguments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +126,7 @@ class Stage:
             assert stretch.attempt is not None
             attempt = stretch.attempt
             copy = Copy(attempt.number, stretch.ends == "close", self._bound(attempt.send_until_us), attempt.send_until_us,
-                        self._first_sent(stretch), elsewhere)  # fmt: skip
+                        self._first_sent(stretch), elsewhere, self._sender(attempt), int(state.flags.upgraded))  # fmt: skip
             world = world._replace(copies=tuple(sorted((*world.copies, copy))))
             owner = Worker(stretch.ends, attempt.number, state.now, stretch.until, elsewhere=elsewhere)
         elif stretch.ends in {"ask", "sleep"}:
@@ -135,6 +137,15 @@ class Stage:
         """A2 and A3: no copy acts later, whatever stalls."""
         contract = self.environment.contract
         return send_until + contract.settle_window_us + contract.clock_error_us
+
+    def _sender(self, attempt: Attempt) -> Epoch:
+        """Left out where nobody looks at it, so that more states are one."""
+        told = Epoch.parse(attempt.epoch) if self.epochs else None
+        return told or Epoch(0, 0)
+
+    @property
+    def epochs(self) -> bool:
+        return self.environment.contract.enforced is Enforced.EPOCH
 
     def _first_sent(self, stretch: Stretch) -> int:
         step = self.workers.journals.step(stretch.journal)
@@ -201,17 +212,17 @@ class Stage:
             return
         due = state.now >= owner.until
         if owner.phase == "ask":
-            for label, answer in self._looked(state, owner):
-                yield self._answered(state, owner, answer, state.left, f"the environment {label}")
+            for label, world, answer in self._looked(state, owner):
+                yield self._answered(state._replace(world=world), owner, answer, state.left, f"the environment {label}")
             if due or state.left.silent:
                 yield self._answered(state, owner, UNREACHABLE, _less(state.left, "silent", due))
             return
         yield from self._unanswered(state, owner, due)
 
-    def _looked(self, state: State, owner: Worker) -> list[tuple[str, Answered]]:
+    def _looked(self, state: State, owner: Worker) -> list[tuple[str, World, Answered]]:
         if owner.elsewhere:
-            return [("answers from another account: absent", Answered(kind=AnswerKind.ABSENT))]
-        return self.environment.look(state.world, state.now)
+            return [("answers from another account: absent", state.world, Answered(kind=AnswerKind.ABSENT))]
+        return self.environment.look(state.world, state.now, state.flags.epoch)
 
     def _unanswered(self, state: State, owner: Worker, due: bool) -> Iterator[tuple[str, State, Stretch | None]]:
         """No reply has come: silence, or proof that nothing was done."""
@@ -256,7 +267,8 @@ class Stage:
         left = state.left
         if not left.claims or self._finished(state):
             return
-        claimed = state._replace(left=left._replace(claims=left.claims - 1))
+        flags = state.flags._replace(claim=state.flags.claim + 1) if self.epochs else state.flags
+        claimed = state._replace(left=left._replace(claims=left.claims - 1), flags=flags)
         if state.owner is None:
             yield self._judged(claimed, "a worker claims the run", None)
         elif left.stalls and state.owner.phase != "sleep":
@@ -292,6 +304,8 @@ class Stage:
         if left.scope and state.journal:
             scope = "there" if flags.scope == "here" else "here"
             yield f"the scope is {scope}", state._replace(flags=flags._replace(scope=scope), left=_less(left, "scope")), None
+        if left.upgraded and state.journal and not flags.upgraded:
+            yield "the code is upgraded", state._replace(flags=flags._replace(upgraded=True), left=_less(left, "upgraded")), None
         if left.restored:
             yield from self._backups(state)
         step = self.workers.journals.step(state.journal)

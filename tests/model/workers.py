@@ -50,6 +50,12 @@ class Flags(NamedTuple):
     wanted: bool = True
     scope: str = "here"
     incarnation: int = 0
+    claim: int = 0  # counted only where the environment looks at epochs
+    upgraded: bool = False
+
+    @property
+    def epoch(self) -> Epoch:
+        return Epoch(self.incarnation, self.claim)
 
 
 class Stretch(NamedTuple):
@@ -164,12 +170,13 @@ class Workers:
     def _machine(self, journal: int, flags: Flags) -> Watched:
         return Watched(
             history=self.journals.history(journal),
-            epoch=Epoch(flags.incarnation, 0),
+            epoch=flags.epoch,
             budget=self.budget,
             deadline_us=None,
             contracts={self.contracts[0].digest: self.contracts[0]},
             restored=flags.incarnation > 0,
             wanted=flags.wanted,
+            same_bytes=not flags.upgraded,
         )
 
     def _request(self, flags: Flags) -> Request:

@@ -6,7 +6,6 @@ file, and its process ends: by itself, or at CPU_MAX, MEMORY_MAX or TIME_MAX. On
 
 from __future__ import annotations
 
-import importlib
 import importlib.abc
 import importlib.machinery
 import io
@@ -57,11 +56,12 @@ class Fate(Enum):
 def warm() -> None:
     """Import what every run needs and no mutant changes; what does change, and what imported it, is forgotten again."""
     import hypothesis
+    import pytest
 
     hypothesis.settings.register_profile("mutants", derandomize=True, max_examples=50, database=None, deadline=None)
     hypothesis.settings.load_profile("mutants")
-    for name in ("recovery", "tests.model.settings", "tests.unit.core.making"):
-        importlib.import_module(name)
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        pytest.main([*_OPTIONS, "--collect-only", *(str(ROOT / "tests" / name) for stage in _CORE for name in stage)])
     for name in [name for name in sys.modules if name.split(".")[0] in {"recovery", "tests"} and not name.startswith(__package__)]:
         del sys.modules[name]
 

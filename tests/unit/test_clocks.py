@@ -11,6 +11,7 @@ from freezegun import freeze_time
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recovery import clocks
 from recovery.clocks import RETRY_EVERY_US, SAMPLE_EVERY_US, DatabaseClock, SystemClock
 from recovery.core.errors import StoreUnavailable
 
@@ -52,6 +53,18 @@ def test_a_step_back_is_not_seen_and_time_goes_on_by_the_boot_clock() -> None:
     assert it.wall_us() == 1_000_000
     boot.us += 7
     assert it.wall_us() == 1_000_007
+
+
+def test_a_mark_that_was_never_lifted_stands_at_zero_and_one_that_was_moves_on() -> None:
+    mark = clocks.Mark()
+    assert mark.value_us(50) == 0
+    mark.lift(0, 50)
+    assert mark.value_us(57) == 7
+
+
+def test_this_hosts_clocks_are_read_without_asking_anybody() -> None:
+    it, _, _ = clock()
+    assert not it.asks()
 
 
 def test_a_raised_mark_is_a_floor_that_moves_on() -> None:
@@ -126,6 +139,18 @@ def test_a_frozen_clock_does_not_stop_the_boot_clock() -> None:
         while it.boot_us() == first:
             pass
         assert it.boot_us() > first
+
+
+@pytest.mark.parametrize("clock_id", [clocks._BOOT_CLOCK, None], ids=["this platform's", "a platform without one"])
+def test_boot_time_is_in_microseconds(monkeypatch: pytest.MonkeyPatch, clock_id: int | None) -> None:
+    monkeypatch.setattr(clocks, "_BOOT_CLOCK", clock_id)
+
+    def reading_ns() -> int:
+        return time.monotonic_ns() if clock_id is None else time.clock_gettime_ns(clock_id)
+
+    before_ns = reading_ns()
+    read_us = clocks.read_boot_us()
+    assert before_ns // 1000 <= read_us <= reading_ns() // 1000
 
 
 @dataclass
