@@ -20,6 +20,7 @@ from recovery.core.evidence import PRIORITY, _Weighing
 from recovery.core.facts import UNUSABLE, Absence, Ask, Close, Facts, Finding, Gate, Resend
 from recovery.core.findings import Reading
 from recovery.core.history import EffectStep, Noted
+from recovery.core.ids import Epoch
 from recovery.core.timing import lookup_of
 
 Patch = tuple[Any, str, Any]
@@ -205,6 +206,28 @@ def _through_cached(self: _Weighing) -> Resend:
     return Resend.LICENSED if found in UNUSABLE else found
 
 
+def _fenced_off_by_its_own(self: Reading, raised: str) -> bool:
+    fence = Epoch.parse(raised)
+    senders = [Epoch.parse(attempt.epoch) for attempt in timing.exposed_attempts(self.step)]
+    return fence is not None and all(sender is not None and sender <= fence for sender in senders)
+
+
+def _told_an_epoch(self: Reading, raised: str) -> bool:
+    """The asker's epoch was carried along, and nobody raised the environment's."""
+    return len(self.step.attempts) > 0
+
+
+def _any_bytes(self: _Weighing) -> bool:
+    same = replace(self.situation, same_bytes=True)
+    return _licensed(replace(self, situation=same))
+
+
+def _complete(contract: Contract) -> bool:
+    """As if work that was cut off half-way left a receipt."""
+    return _can_be_final(replace(contract, disconnect_cancels=False))
+
+
+_licensed, _can_be_final = _Weighing.licensed, timing.can_be_final
 _resend = _Weighing.resend
 _CLOSES_LATE: Final = ((_Weighing, "close", _close_ignoring(retention=True)),)
 _LATE_REJECTION: Final = "keyed, forgets rejections: stock comes back"
@@ -279,6 +302,16 @@ CHANGES: Final = (
            seen_in="named, removable unseen: somebody removes it"),
     Change(name="original: the first attempt's reply is the first reply", patches=((Reading, "original", _first_by_number),),
            seen_in="keyed, present state without stable fields: two workers"),
+    Change(name="30: other bytes may go out under the key", patches=((_Weighing, "licensed", _any_bytes),),
+           seen_in="keyed, requests not compared: the code is upgraded"),
+    Change(name="wanted whatever was said about how long", patches=_everywhere("valid_until_us", lambda step, contract: None),
+           seen_in="keyed, wanted for a while: two workers"),
+    Change(name="32: an epoch bars its own attempts", patches=((Reading, "_fenced_off", _fenced_off_by_its_own),),
+           seen_in="probeable, epoch: two workers"),
+    Change(name="32: an epoch that nobody raised bars attempts", patches=((Reading, "_fenced_off", _told_an_epoch),),
+           seen_in="probeable, epoch: two workers"),
+    Change(name="36: work cut off half-way leaves a receipt", patches=_everywhere("can_be_final", _complete),
+           seen_in="probeable, trusting, disconnect cancels: two workers"),
     # order
     Change(name="3 and 4 exchanged", patches=_order(Finding.CONTRADICTED, Finding.DUPLICATE), seen_in="lie, no key at all"),
     Change(name="7 and 8 exchanged", patches=_order(Finding.RECEIPT_MISMATCH, Finding.RECEIPT_ORIGINAL),

@@ -149,6 +149,7 @@ CONTRACTS: Final[dict[str, Contract]] = {
     "probeable, epoch, lagging": replace(EPOCH, lookup=Lookup(lag_us=2)),
     "probeable, epoch, prunes": replace(EPOCH, lookup=Lookup(retention_us=6)),
     "probeable, disconnect cancels": replace(PROBEABLE, disconnect_cancels=True),
+    "probeable, trusting, disconnect cancels": replace(TRUSTING, disconnect_cancels=True),
     "probeable, can be cancelled by key": replace(PROBEABLE, cancel_by_key=True),
     "probeable, wanted for a while": replace(TRUSTING, valid_for_us=6),
     "probeable, batch item by item": replace(PROBEABLE, batch=Batch.PER_ITEM_RESULT),
