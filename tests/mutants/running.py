@@ -6,6 +6,7 @@ file, and its process ends: by itself, or at CPU_MAX, MEMORY_MAX or TIME_MAX. On
 
 from __future__ import annotations
 
+import gc
 import importlib.abc
 import importlib.machinery
 import io
@@ -25,7 +26,7 @@ from tests.mutants.mutation import ROOT, TARGETS, Mutant
 CPU_MAX: Final = 60  # seconds of processor time; unchanged, all tests take five
 TIME_MAX: Final = 900  # seconds of wall time, for one that waits and does nothing
 MEMORY_MAX: Final = 2 << 30  # bytes, for one that remembers each round of an endless loop
-_CORE: Final = (
+_WEIGH: Final = (
     (
         "unit/core/test_rows_reached.py",
         "unit/core/test_counterexamples.py",
@@ -34,17 +35,21 @@ _CORE: Final = (
         "unit/core/test_maturing.py",
         "unit/core/test_evidence.py",
     ),
-    ("unit/core/test_verdicts.py", "unit/core/test_classes.py", "unit/core/test_truth.py"),
+    ("unit/core/test_classes.py", "unit/core/test_truth.py"),
     ("model/test_model.py::test_these_settings_keep_the_promises_further_on",),
 )
+_JUDGE: Final = (("unit/core/test_rows_reached.py",), ("unit/core/test_verdicts.py",), *_WEIGH)
 STAGES: Final = {
-    "trust": (("unit/core/test_trust.py",), *_CORE),
+    "rows_proven": _JUDGE,
+    "rows_open": _JUDGE,
+    "verdicts": _JUDGE,
+    "trust": (("unit/core/test_trust.py",), *_WEIGH),
     "clocks": (("unit/test_clocks.py",), ("integration/test_time.py",)),
     "claims": (("unit/test_claims.py",), ("integration/test_time.py",)),
     "asking": (("unit/drivers/test_asking.py",), ("integration/test_time.py",)),
 }
-"""By target; those that are not named have the tests of the core. Quickest to notice first: the run ends with the first failure, and a
-stage is not even collected before those above have passed."""
+"""By target; those that are not named have the tests of `weigh`. Quickest to notice first: the run ends with the first failure, and a stage
+is not even collected before those above have passed."""
 
 
 class Fate(Enum):
@@ -61,12 +66,15 @@ def warm() -> None:
     hypothesis.settings.register_profile("mutants", derandomize=True, max_examples=50, database=None, deadline=None)
     hypothesis.settings.load_profile("mutants")
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        pytest.main([*_OPTIONS, "--collect-only", *(str(ROOT / "tests" / name) for stage in _CORE for name in stage)])
+        pytest.main([*_OPTIONS, "--collect-only", *(str(ROOT / "tests" / name) for stage in _JUDGE for name in stage)])
     for name in [name for name in sys.modules if name.split(".")[0] in {"recovery", "tests"} and not name.startswith(__package__)]:
         del sys.modules[name]
 
 
-_OPTIONS: Final = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain", "--timeout=0", "--no-header")
+_OPTIONS: Final = (
+    "-x", "-q", "--assert=plain", "--timeout=0", "--no-header",
+    *(word for name in ("cacheprovider", "xdist", "unraisableexception", "threadexception") for word in ("-p", f"no:{name}")),
+)  # fmt: skip
 _fork = threading.Lock()
 
 
@@ -95,6 +103,7 @@ def _fate_of(status: int) -> Fate:
 
 def _run(mutant: Mutant) -> int:
     """In the child: the exit code of the tests, 0 if nothing was noticed."""
+    gc.freeze()  # what was there before the fork stays shared
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_MAX, CPU_MAX + 5))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
     try:
@@ -104,7 +113,7 @@ def _run(mutant: Mutant) -> int:
         os.chdir(ROOT)
         import pytest
 
-        stages = STAGES.get(mutant.module, _CORE)
+        stages = STAGES.get(mutant.module, _WEIGH)
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             return int(any(pytest.main([*_OPTIONS, *(str(ROOT / "tests" / name) for name in stage)]) for stage in stages))
     except BaseException:

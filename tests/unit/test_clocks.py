@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recovery import clocks
-from recovery.clocks import RETRY_EVERY_US, SAMPLE_EVERY_US, DatabaseClock, SystemClock
+from recovery.clocks import RETRY_EVERY_US, ROUND_TRIP_US, SAMPLE_EVERY_US, DatabaseClock, SystemClock
 from recovery.core.errors import StoreUnavailable
 
 HOUR_US = 3_600_000_000
@@ -216,6 +216,17 @@ def test_a_slow_answer_is_taken_at_the_middle_of_the_fastest_of_three() -> None:
     it, database, _ = database_clock(trips_us=[9_000_000, 600_000, 4_000_000])
     assert it.wall_us() == 1_000_000 + 300_000 + 4_000_000
     assert database.asked == 3
+
+
+@pytest.mark.parametrize(
+    ("trips_us", "asked"),
+    [([ROUND_TRIP_US], 1), ([ROUND_TRIP_US + 1, 4], 2), ([ROUND_TRIP_US + 1] * 4, 3)],
+    ids=["quick enough", "slow once", "slow every time"],
+)
+def test_it_is_asked_again_as_long_as_no_answer_was_quick(trips_us: list[int], asked: int) -> None:
+    it, database, _ = database_clock(trips_us=trips_us)
+    it.wall_us()
+    assert database.asked == asked
 
 
 def test_an_unreachable_database_is_an_error_at_first_use() -> None:
