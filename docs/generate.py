@@ -64,7 +64,7 @@ EXIT_CODES: dict[ExitCode, tuple[str, str]] = {
     ),
     ExitCode.CORRUPT: (
         "The journal does not verify, or holds what no program of ours writes. Nothing was sent and nothing was repaired.",
-        "Keep the database as it is; restore a backup.",
+        "Keep the database as it is; restore a backup, and declare that with `recover restored`.",
     ),
     ExitCode.OWNED: (
         "Another worker has the run, or had it since the plan that was to be carried out (`--if-head`). Nothing was changed.",

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     )
     from recovery.definitions.batched import Batched
     from recovery.definitions.call import Call
-    from recovery.definitions.effect import Bound, Effect, Environment, effect
+    from recovery.definitions.effect import Bound, Effect, effect
+    from recovery.definitions.environment import Environment
     from recovery.definitions.listing import ReceiptRow
     from recovery.definitions.recovered import Contradiction, Proposal, Receipt, Recovered, RunInfo, StepVerdict
     from recovery.definitions.rejection import NameTaken, Rejection

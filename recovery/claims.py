@@ -95,7 +95,6 @@ async def take(world: World, row: RunRow) -> RunRow:
 
 async def claim(world: World, seen: RunRow) -> RunRow | None:
     """Raise the epoch, whoever owns the run; None: it moved since it was seen."""
-    world.raise_mark(seen.updated_at_us)  # before the claim writes its own clock over it
     owner, at_us = world.owner(), await Now()
     with around("claim"):
         term_us = world.lease_term_us

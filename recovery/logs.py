@@ -52,7 +52,8 @@ class Log:
     __slots__ = ("_stdlib",)
 
     def __init__(self, name: str) -> None:
-        self._stdlib = logging.getLogger(f"{ROOT}.{name}" if name else ROOT)
+        full = name if f"{name}.".startswith(f"{ROOT}.") else f"{ROOT}.{name}"
+        self._stdlib = logging.getLogger(full.rstrip("."))
 
     def debug(self, event: str, /, **fields: Any) -> None:
         self._write(logging.DEBUG, event, fields)
@@ -73,7 +74,7 @@ class Log:
 
 @cache
 def logger(name: str = "") -> Log:
-    """The logger `recovery.<name>`. Cheap; keep it at module level."""
+    """The logger `recovery.<name>`; a module's own name does, too. Cheap; keep it at module level."""
     return Log(name)
 
 

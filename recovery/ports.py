@@ -207,14 +207,15 @@ class Journal(Protocol):
     def claim(self, seen: RunRow, owner: Owner, *, lease_term_us: int, at_us: int) -> RunRow | None:
         """Compare-and-set on (epoch, lease counter) of `seen`: epoch n+1 (or (incarnation, 1) if the incarnation rose), the new
         owner, counter 0. Durable on return. None if somebody was faster, or if the run was forgotten. A repeat with the same owner token returns the row.
-        Load only after it has returned, in a new transaction. Does not change the status, nor lower `updated_at_us`: that is the
-        highest time journaled, and a claimant whose clock is behind lifts its clock to it."""
+        Load only after it has returned, in a new transaction. Does not change the status, nor lower `updated_at_us`, which is for people:
+        a clock is lifted to the times in the chain, which are verified, and never to this one."""
 
     def renew(self, run_id: str, owner: str, epoch: Epoch) -> bool:
         """Raise the lease counter. False if this owner no longer holds the run at this epoch."""
 
     def release(self, run_id: str, owner: str, epoch: Epoch) -> bool:
-        """Give the run up (owner becomes None, status stays). False if it was not held."""
+        """Give the run up (owner becomes None, status stays). A repeat returns True and changes nothing: nobody else can have released
+        this epoch. False if somebody else holds the run, or has claimed it since."""
 
     def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
         """The run row, all its journal rows in order, and its contracts by digest (JSON text), as one consistent snapshot."""

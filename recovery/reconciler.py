@@ -78,11 +78,11 @@ async def look(world: World, run_id: str) -> Recovered[Any]:
     """Where a run stands, from one verified snapshot; claims and changes nothing. Raises RunNotFound."""
     loaded = await Use(lambda journal: read(journal, check_run_id(run_id)))
     row = loaded.run
+    against = contradictions(loaded.history, loaded.contracts, {}, loaded.highest_us)
     if loaded.history.ended is not None:
-        return _settled(world, row, loaded.history, against=contradictions(loaded.history, loaded.contracts, {}, row.updated_at_us))
+        return _settled(world, row, loaded.history, against=against)
     kind = {Status.IN_DOUBT: RunInDoubt, Status.DIVERGED: RunDiverged}.get(row.status, RunUnsettled)
     error = kind(run_id=run_id, status=row.status.value, reason=f", {row.reason}" if row.reason else "")
-    against = contradictions(loaded.history, loaded.contracts, {}, row.updated_at_us)
     return _report(run_id, row.workflow, row.status, error=error, next_look_us=row.next_look_us, against=against)
 
 
@@ -136,12 +136,12 @@ def _held(row: RunRow, held: Override) -> Recovered[Any]:
 
 async def _against(world: World, loaded: Loaded) -> tuple[Contradiction, ...]:
     """What speaks against a settled run's outcomes. Only then is its workflow read again, to bind what would undo a surplus effect."""
-    found = contradictions(loaded.history, loaded.contracts, {}, loaded.run.updated_at_us)
+    found = contradictions(loaded.history, loaded.contracts, {}, loaded.highest_us)
     workflow = world.workflows.get(loaded.run.workflow)
     if not found or workflow is None:
         return found
     calls = await reread(workflow, loaded, world.budget)
-    return contradictions(loaded.history, loaded.contracts, calls, loaded.run.updated_at_us)
+    return contradictions(loaded.history, loaded.contracts, calls, loaded.highest_us)
 
 
 async def _go(
@@ -180,7 +180,7 @@ async def _go(
     await writer.commit(Append(entries, Status.COMPLETED if ended.outcome is OutcomeKind.APPLIED else Status.FAILED))
     for entry in entries:
         history.add(entry)
-    against = contradictions(history, machine.contracts, machine.calls, row.updated_at_us)
+    against = contradictions(history, machine.contracts, machine.calls, ended.at_us)
     return _settled(world, row, history, machine, against=against)
 
 
@@ -236,7 +236,7 @@ async def _stopped(row: RunRow, machine: Machine, writer: Writer, error: Recover
                 await writer.commit(Append((verdict,), status, None, reason))
         case _:
             raise error
-    against = contradictions(machine.history, machine.contracts, machine.calls, row.updated_at_us)
+    against = contradictions(machine.history, machine.contracts, machine.calls, await Now())
     return _report(row.run_id, row.workflow, status, machine=machine, error=error, against=against)
 
 

@@ -67,9 +67,7 @@ def history(info: RunInfo, loaded: Loaded) -> Document:
             {"kind": item.kind, "step": item.step, "epoch": str(item.epoch), "at": iso(item.at_us), "body": _body(item)}
             for item in loaded.late
         ],
-        "contradictions": [
-            contradiction(one) for one in contradictions(loaded.history, loaded.contracts, {}, loaded.run.updated_at_us)
-        ],
+        "contradictions": [contradiction(one) for one in contradictions(loaded.history, loaded.contracts, {}, loaded.highest_us)],
         "contracts": {digest: contract.to_json() for digest, contract in loaded.contracts.items()},
     }
 

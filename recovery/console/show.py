@@ -35,5 +35,5 @@ def show(paper: Paper, info: RunInfo, loaded: Loaded, *, limit: int) -> Renderab
     late = [(epoch, entry) for epoch, entry in told_late if entry not in loaded.entries]  # the others are in the chain by now
     told = lines(entries, loaded.contracts, late)
     head = paper.panel(f"run {words.bounded(info.run_id)}", facts(rows), STYLES[info.status].removeprefix("bold "))
-    against = [contradictions.panel(paper, one) for one in undone(loaded.history, loaded.contracts, {}, run.updated_at_us)]
+    against = [contradictions.panel(paper, one) for one in undone(loaded.history, loaded.contracts, {}, loaded.highest_us)]
     return Group(head, *against, timeline(told, limit=limit))

@@ -2,7 +2,7 @@
 
     RecoveryError
       UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, NotObservable, NotAttributed,
-                        ConcurrentStep, StepNotAwaited, WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError,
+                        ScopeUnknown, ConcurrentStep, StepNotAwaited, WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError,
                         StepNotFound, StepSettled, OverrideRefused
       JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged,
                         StoreUnavailable, RunForgotten
@@ -90,6 +90,13 @@ class NotAttributed(UsageError):
     template = "A database is declared restored by somebody and for a reason, and one of them is missing. Nothing was changed. Give --by and --reason."
 
 
+class ScopeUnknown(UsageError):
+    template = (
+        "The scope of environment {environment!r} is not known here: its function raised {error} ({message}). Nothing was sent. "
+        "Correct the function or what it reads, and run the same again."
+    )
+
+
 class ConcurrentStep(UsageError):
     template = (
         "Run {run_id!r}: step {step!r} began while {other} was still under way. Nothing was sent for it. Await (or finish) one "
@@ -150,6 +157,9 @@ class OverrideRefused(UsageError):
 # -- the journal -------------------------------------------------------------------------------------------------------
 
 
+_RESTORE = "Keep the database as it is, restore it from a backup, and declare that with `recover restored`."
+
+
 class JournalError(RecoveryError):
     """The store or what it holds."""
 
@@ -160,7 +170,7 @@ class IllegalHistory(JournalError):
     exit_code = ExitCode.CORRUPT
     template = (
         "Run {run_id!r}, entry {seq}: {problem}. The digests are intact, so a program wrote this; nothing was sent. "
-        "Keep the database as it is, restore it from a backup, and report the entry."
+        f"Report the entry. {_RESTORE}"
     )
 
 
@@ -173,7 +183,7 @@ class JournalCorrupt(JournalError):
     exit_code = ExitCode.CORRUPT
     template = (
         "Run {run_id!r} is corrupt at entry {seq}: {field} does not match its digest chain. Nothing was sent and nothing was "
-        "repaired, because a durable intent may have been sent. Keep the database as it is, and restore it from a backup."
+        f"repaired, because a durable intent may have been sent. {_RESTORE}"
     )
 
 
@@ -181,7 +191,7 @@ class StoreDamaged(JournalError):
     exit_code = ExitCode.CORRUPT
     template = (
         "The database {url} is damaged ({problem}). Nothing more is sent and nothing was repaired, because a durable intent may have been "
-        "sent. Keep it as it is, and restore it from a backup."
+        f"sent. {_RESTORE}"
     )
 
 

@@ -37,6 +37,7 @@ from recovery.core.errors import (
     StepInterrupted,
     StepNotAwaited,
     Unresolved,
+    UsageError,
 )
 from recovery.core.evidence import Situation
 from recovery.core.history import DecisionStep, EffectStep, History, Step
@@ -131,7 +132,7 @@ class Machine:
             return
         recorded = self.history.steps.get(step)
         if isinstance(recorded, EffectStep) and recorded.settled is None:
-            self.stop(self._interrupted(recorded, type(error).__name__))
+            self.stop(error if isinstance(error, UsageError) else self._interrupted(recorded, type(error).__name__))
         elif isinstance(error, ReplayError):
             self.stop(error)
         elif not isinstance(error, Exception):

@@ -68,8 +68,8 @@ def _fingerprint(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 def _form(value: Any) -> JSON:
-    if unfit(value, "") is None:
-        with suppress(ValueError, TypeError, RecursionError):
+    with suppress(Exception):  # serializers and properties are the user's code and may raise anything
+        if unfit(value, "") is None:
             form = to_jsonable_python(value)
             codec.canonical(form)  # an integer beyond 2^53 has no canonical form
             return form

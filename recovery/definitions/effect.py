@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import wraps
 from types import FrameType
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, overload
 
 from recovery.codec import Codec, fingerprint
 from recovery.core.contracts import Contract, Kind
 from recovery.core.entries import JSON, Answered
-from recovery.core.errors import DefinitionError, ValueUnreadable
-from recovery.core.ids import check_scope
+from recovery.core.errors import ValueUnreadable
 from recovery.core.instants import instant_us
 from recovery.definitions.agreement import (
     check_colour,
@@ -34,14 +33,12 @@ from recovery.definitions.agreement import (
 )
 from recovery.definitions.answer import Answer
 from recovery.definitions.call import Call
-from recovery.definitions.listing import ReceiptRow
+from recovery.definitions.environment import Environment
 from recovery.definitions.outcomes import outcome_codec, takes_none
 from recovery.definitions.rejection import NameTaken, Rejection, decode_rejection
 from recovery.definitions.replies import Replies
-from recovery.definitions.signature import Signature, check_name, read_signature
+from recovery.definitions.signature import Signature, read_signature
 
-Listing: TypeAlias = Callable[[datetime | None], Iterable[ReceiptRow] | Coroutine[Any, Any, Iterable[ReceiptRow]]]
-L = TypeVar("L", bound=Listing)
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
@@ -50,39 +47,6 @@ IN_WORKFLOW: Final[ContextVar[bool]] = ContextVar("recovery_in_workflow", defaul
 """Whether a workflow's function runs in this context: an effect that it calls and does not perform is a mistake."""
 
 TIMEOUT_DEFAULT: Final = timedelta(seconds=30)
-
-
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """The outside system that an effect changes.
-
-    scope: the account, region, endpoint or credential's view, as a string or as a function that is asked at each intent.
-    One key means one effect within (environment, scope).
-    """
-
-    name: str
-    scope: str | Callable[[], str] = ""
-    listing: Listing | None = field(default=None, init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        check_name("environment", self.name)
-        if not callable(self.scope):
-            check_scope(self.name, self.scope)
-
-    def current_scope(self) -> str:
-        """Raises InvalidName for what a database cannot keep."""
-        return self.scope if isinstance(self.scope, str) else check_scope(self.name, self.scope())
-
-    def receipts(self, fn: L, /) -> L:
-        """Define how to list the environment's receipts, read-only: `(since: datetime | None) -> rows`, or an `async def` of it.
-
-        `recover orphans` asks it after a restore. It may give more than what was asked for; rows of before `since` are left out.
-        Raises DefinitionError for a second one."""
-        if self.listing is not None:
-            problem = "it lists its receipts already"
-            raise DefinitionError(what="environment", name=self.name, problem=problem, advice="Define one listing.")
-        object.__setattr__(self, "listing", fn)  # defined once, like the companions of an effect
-        return fn
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,19 +65,19 @@ def _proposals(bound: Bound[Any] | None, surplus: tuple[Noted, ...]) -> tuple[Pr
 
 
 def _proposal(bound: Bound[Any], noted: Noted) -> Proposal | None:
-    """The compensation of one surplus receipt. None where its value is not known, or no longer fits: a person reads it in the environment."""
+    """The compensation of one surplus receipt. None where its value or scope is not known, or no longer fits: a person reads it in the environment."""
     if noted.answer.kind is not AnswerKind.FOUND:
         return None
     effect = bound.effect
     try:
         undo = effect.compensate(bound, effect.decode_value(noted.answer.value))
+        scope = undo.effect.environment.current_scope()
     except RecoveryError:
         return None
-    environment = undo.effect.environment
     return Proposal(
         effect=undo.effect.name,
-        environment=environment.name,
-        scope=environment.current_scope(),
+        environment=undo.effect.environment.name,
+        scope=scope,
         arguments=dict(undo.stored),
         undoes=receipt(noted),
     )

@@ -21,6 +21,7 @@ from recovery.core.errors import (
     RecoveryError,
     RunForgotten,
     RunNotFound,
+    UsageError,
 )
 from recovery.core.history import EffectStep
 from recovery.core.ids import check_run_id
@@ -174,7 +175,10 @@ def _not_askable(step: EffectStep, bound: Bound[Any] | None) -> str:
         return "the app does not ask for this effect in this way"
     if bound.effect.probe_body is None:
         return "the effect has no probe"
-    scope = bound.effect.environment.current_scope()
+    try:
+        scope = bound.effect.environment.current_scope()
+    except UsageError as error:
+        return str(error)
     if scope != step.intent.scope:
         return f"the scope here is {scope!r}, and another one cannot tell"
     return ""

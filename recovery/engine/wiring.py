@@ -17,7 +17,7 @@ from recovery.core.entries import Status
 from recovery.core.errors import DefinitionError
 from recovery.core.instants import moment
 from recovery.core.policy import Budget, Lease
-from recovery.definitions.effect import Environment, Listing
+from recovery.definitions.environment import Environment, Listing
 from recovery.definitions.listing import ReceiptRow
 from recovery.definitions.recovered import RunInfo
 from recovery.definitions.registry import Registry

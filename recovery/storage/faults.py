@@ -7,13 +7,14 @@ its URL; everything else is StoreUnavailable, after which every write may be rep
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from typing import Final
 
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from recovery.core.errors import InvariantViolated, SchemaMismatch, StoreDamaged, StoreUnavailable, StoreUrlError
+from recovery.core.errors import InvariantViolated, StoreDamaged, StoreUnavailable, StoreUrlError
 
 # Primary result codes (https://www.sqlite.org/rescode.html): the file itself is wrong, and waiting does not help.
 _SQLITE_UNUSABLE: Final = {
@@ -33,7 +34,8 @@ _POSTGRES_UNUSABLE: Final = {
     "3D000": "there is no such database",
     "42501": "this user lacks a permission",
 }
-_POSTGRES_UNMIGRATED: Final = {"42P01", "42703", "3F000"}  # no such table, column, schema
+_POSTGRES_MISSING: Final = {"42P01", "42703", "3F000"}  # no such table, column, schema
+_SQLITE_MISSING: Final = ("no such table", "no such column")
 _POSTGRES_TRANSIENT: Final = ("08", "40", "53", "55P03", "57P", "58")
 # A server that refuses a connection sends its code before libpq keeps codes: only the text is left.
 _SERVER_PASSING: Final = (
@@ -45,6 +47,9 @@ _SERVER_PASSING: Final = (
     "connection slots",
     "terminating",
 )
+
+# What libpq says of an option before it speaks to any server; the words are those of its fe-connect.c.
+_OPTION_REFUSED: Final = re.compile(r'invalid (port number|integer value|"?\w+"? value)|definition of service .* not found')
 
 _POSTGRES_OUR_FAULT: Final = ("22", "42")  # a value or a statement that the server cannot understand
 
@@ -67,7 +72,7 @@ def transient(error: Exception) -> bool:
     state = _sqlstate(cause)
     if state:
         return state.startswith(_POSTGRES_TRANSIENT)
-    return type(cause).__name__ in {"OperationalError", "ConnectionTimeout"} and not _refused_by_server(cause)
+    return type(cause).__name__ in {"OperationalError", "ConnectionTimeout"} and not _refused(cause)
 
 
 def translated(error: Exception, url: str, *, writing: bool = True) -> Exception:
@@ -81,6 +86,8 @@ def translated(error: Exception, url: str, *, writing: bool = True) -> Exception
 
 
 def _meaning(error: Exception, url: str) -> Exception:
+    if isinstance(error, ArgumentError):
+        return StoreUrlError(url=url, problem=first_line(error), advice="Check the URL.")
     if not isinstance(error, DBAPIError):
         return StoreUnavailable(url=url, problem=first_line(error), fate=WRITING)
     cause = error.orig
@@ -94,21 +101,26 @@ def _meaning(error: Exception, url: str) -> Exception:
             return StoreUrlError(
                 url=url, problem=problem, advice="Check the path and its permissions, or restore it from a backup."
             )
-        if "no such table" in str(cause) or "no such column" in str(cause):
-            return SchemaMismatch(url=url, problem="is not migrated", advice=MIGRATE)
+        if any(words in str(cause) for words in _SQLITE_MISSING):
+            return _incomplete(cause, url)
         if _sqlite_code(cause) == sqlite3.SQLITE_ERROR:
             return _not_understood(cause, url)
         return StoreUnavailable(url=url, problem=first_line(cause), fate=WRITING)
     state = _sqlstate(cause)
-    if state in _POSTGRES_UNMIGRATED:
-        return SchemaMismatch(url=url, problem="is not migrated", advice=MIGRATE)
+    if state in _POSTGRES_MISSING:
+        return _incomplete(cause, url)
     if state in _POSTGRES_UNUSABLE:
         return StoreUrlError(url=url, problem=_POSTGRES_UNUSABLE[state], advice="Check the URL and what its user may do.")
     if state.startswith(_POSTGRES_OUR_FAULT):
         return _not_understood(cause, url)
-    if not state and (_refused_by_server(cause) or type(cause).__name__ == "ProgrammingError"):
+    if not state and (_refused(cause) or type(cause).__name__ == "ProgrammingError"):
         return StoreUrlError(url=url, problem=first_line(cause), advice="Check the URL.")
     return StoreUnavailable(url=url, problem=first_line(cause), fate=WRITING)
+
+
+def _incomplete(cause: BaseException | None, url: str) -> StoreDamaged:
+    """Its version was read before, and says that all tables are there: what is gone was taken away, and no migration brings it back."""
+    return StoreDamaged(url=url, problem=f"a part of its schema is gone: {first_line(cause)}")
 
 
 def _not_understood(cause: BaseException | None, url: str) -> InvariantViolated:
@@ -130,9 +142,11 @@ def _sqlstate(cause: BaseException | None) -> str:
     return getattr(cause, "sqlstate", None) or ""
 
 
-def _refused_by_server(cause: BaseException | None) -> bool:
+def _refused(cause: BaseException | None) -> bool:
+    """Whether the server refuses the connection, or its library an option, and will do so again."""
     text = str(cause)
-    return "FATAL:" in text and not any(words in text for words in _SERVER_PASSING)
+    by_server = "FATAL:" in text and not any(words in text for words in _SERVER_PASSING)
+    return by_server or _OPTION_REFUSED.search(text) is not None
 
 
 def first_line(error: BaseException | None) -> str:

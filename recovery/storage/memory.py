@@ -119,7 +119,8 @@ class MemoryJournal:
             held = self._held(run_id, owner, epoch)
             if held is not None:
                 held.row = replace(held.row, owner=None)
-            return held is not None
+            there = self._runs.get(run_id)
+            return there is not None and there.row.owner is None and there.row.epoch == epoch
 
     def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
         with self._lock:

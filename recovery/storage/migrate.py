@@ -21,8 +21,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 import recovery
-from recovery.core.errors import SchemaMismatch, StoreUnavailable
+from recovery.core.errors import SchemaMismatch, StoreDamaged, StoreUnavailable
 from recovery.storage.faults import first_line, translated
+from recovery.storage.schema import metadata
 from recovery.storage.urls import is_file, parsed, refused, shown, sqlite_path
 from recovery.storage.version import schema_version
 
@@ -34,7 +35,7 @@ def migrate(url: str) -> tuple[str | None, str]:
     """Migrate to the newest version, creating an SQLite file that does not exist. Durable on return; safe to repeat.
 
     Returns (version before, version now); before is None for an empty database. Raises SchemaMismatch (the database is newer than this
-    code), StoreUrlError, StoreUnavailable. PostgreSQL's database itself must exist.
+    code), StoreDamaged (it says a version whose tables it does not have), StoreUrlError, StoreUnavailable. PostgreSQL's database itself must exist.
     """
     if url.startswith("memory:"):
         raise refused(url, "a journal in memory has nothing to migrate")
@@ -86,7 +87,16 @@ def upgrade(connection: sa.Connection, shown_url: str, to: str = "head") -> tupl
         raise SchemaMismatch(
             url=shown_url, problem=f"cannot be migrated ({error})", advice="Restore a backup, or use a new database."
         ) from error
+    if to == "head":
+        _check_whole(connection, shown_url)
     return before, schema_version(connection, shown_url) or ""
+
+
+def _check_whole(connection: sa.Connection, shown_url: str) -> None:
+    """A version is only a number: where tables are gone that it promises, "nothing to do" would send people round in circles."""
+    missing = sorted(set(metadata.tables) - set(sa.inspect(connection).get_table_names()))
+    if missing:
+        raise StoreDamaged(url=shown_url, problem=f"a part of its schema is gone: no table {', '.join(missing)}")
 
 
 def _blamed(error: SQLAlchemyError, shown_url: str) -> Exception:

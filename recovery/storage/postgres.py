@@ -15,12 +15,13 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import ArgumentError
 
 from recovery.core.errors import SchemaMismatch, StoreUnavailable, StoreUrlError
 from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import forks
 from recovery.storage import statements as say
-from recovery.storage.faults import MIGRATE, WRITING
+from recovery.storage.faults import MIGRATE, WRITING, translated
 from recovery.storage.schema import VERSION, evidence, hold
 from recovery.storage.schema import run as run_table
 from recovery.storage.urls import shown
@@ -128,7 +129,10 @@ class PostgresDatabase:
     def __init__(self, url: sa.URL) -> None:
         self.url = shown(url.set(drivername="postgresql").render_as_string(hide_password=False))
         arguments = {name: value for name, value in _PATIENCE.items() if name not in url.query}
-        self._engine = sa.create_engine(url, connect_args=arguments, isolation_level="READ COMMITTED")
+        try:
+            self._engine = sa.create_engine(url, connect_args=arguments, isolation_level="READ COMMITTED")
+        except ArgumentError as error:
+            raise translated(error, self.url) from error
         event.listen(self._engine, "connect", self._connected)
         self._autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._repeatable = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)

@@ -44,8 +44,8 @@ class Loaded:
 
     @property
     def highest_us(self) -> int:
-        """The highest time in the journal: no clock may read less from here on. A claim's time is only its claimant's clock."""
-        return max(self.run.updated_at_us, *(latest_us(entry) for entry in self.entries))
+        """The highest time in the chain: no clock may read less from here on. The run's own row has no digest: nobody's clock follows it."""
+        return max(latest_us(entry) for entry in self.entries)
 
 
 def read(journal: Journal, run_id: str) -> Loaded:

@@ -92,7 +92,10 @@ class SqlJournal:
     def release(self, run_id: str, owner: str, epoch: Epoch) -> bool:
         def released() -> bool:
             with self._database.writing() as connection:
-                return connection.execute(say.RELEASE, say.held_by(run_id, owner, epoch)).first() is not None
+                if connection.execute(say.RELEASE, say.held_by(run_id, owner, epoch)).first() is not None:
+                    return True
+            row = self._found(run_id)  # it was not ours; or we have released it already, and never heard of it
+            return row is not None and row.owner is None and row.epoch == epoch
 
         return self._write(released)
 

@@ -17,6 +17,7 @@ from recovery.core.errors import StoreUrlError
 
 _ADVICE: Final = "Use memory://, sqlite:///file.db or postgresql://user@host/database."
 _POSTGRES: Final = {"postgres", "postgresql", "postgresql+psycopg"}
+_PORTS: Final = range(1, 2**16)  # the server's library takes 0 for its default
 _SECRETS: Final = re.compile(r"(://[^:@/]*:).*(?=@)|((?:^|[?&\s])[^=&?\s]*pass[^=&\s]*=)[^&]*", re.IGNORECASE)
 
 
@@ -40,6 +41,10 @@ def parsed(url: str) -> URL:
     except (ArgumentError, ValueError) as error:
         raise refused(url, "it is not a URL") from error
     if scheme in _POSTGRES:
+        if made.port is not None and made.port not in _PORTS:
+            raise refused(url, f"{made.port} is not a port", f"Use one of {_PORTS[0]} to {_PORTS[-1]}.")
+        if "%00" in url or "\0" in url:  # the server's library would read up to it, and connect to somewhere else
+            raise refused(url, "there is a NUL character in it")
         return made.set(drivername="postgresql+psycopg")
     if made.host or made.query or "?" in url:
         raise refused(url, "an SQLite URL has three slashes, a path, and nothing else", "Use sqlite:///file.db.")

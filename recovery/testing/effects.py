@@ -14,7 +14,8 @@ from recovery.core.contracts import Batch, Contract, Kind
 from recovery.definitions.answer import Answer
 from recovery.definitions.batched import Batched
 from recovery.definitions.call import Call
-from recovery.definitions.effect import Effect, Environment, effect
+from recovery.definitions.effect import Effect, effect
+from recovery.definitions.environment import Environment
 from recovery.testing.environment import connection
 from recovery.testing.knobs import Marking, OutOfStock
 

@@ -16,7 +16,7 @@ from recovery.core.contracts import microseconds
 from recovery.core.errors import RecoveryError
 from recovery.core.policy import Budget, Lease
 from recovery.definitions.effect import Effect
-from recovery.definitions.effect import Environment as Declared
+from recovery.definitions.environment import Environment as Declared
 from recovery.definitions.workflow import Workflow
 from recovery.engine import Engine
 from recovery.ports import Journal, Owner

@@ -146,6 +146,17 @@ def test_a_claim_whose_acknowledgement_is_lost_returns_its_row(proxy: Proxy, thr
     assert row.epoch.n == 2
 
 
+def test_a_release_whose_acknowledgement_is_lost_is_known_to_be_done(proxy: Proxy, through: Journal) -> None:
+    row = opened(through)
+    assert row.owner is not None
+    proxy.lose(b"UPDATE run")
+    assert through.release("run-1", row.owner.token, row.epoch)
+    assert proxy.lost == 1
+    released = through.find("run-1")
+    assert released is not None
+    assert released.owner is None
+
+
 def test_an_append_that_stays_unknown_says_so_and_can_be_repeated(proxy: Proxy, through: Journal) -> None:
     """Bounded: when no answer ever comes, the caller is told that nothing is known; the same call decides it later."""
     append = member(opened(through))

@@ -82,6 +82,11 @@ def refusal(call: Callable[[], object], kind: type[RecoveryError], code: ExitCod
         ("mysql://root@host/db", "'mysql' is not a kind of database known here"),
         ("postgresql+psycopg2://host/db", "'postgresql+psycopg2' is not a kind of database known here"),
         ("postgresql://host:port/db", "it is not a URL"),
+        ("postgresql://host:99999/db", "99999 is not a port"),
+        ("postgresql://host:0/db", "0 is not a port"),
+        ("postgresql://host:-1/db", "-1 is not a port"),
+        ("postgresql://[::1/db", "it is not a URL"),
+        ("postgresql://host/db%00", "there is a NUL character in it"),
         ("sqlite://", "it names no file"),
         ("sqlite:///", "it names no file"),
         ("sqlite:///:memory:", "it names no file"),
@@ -264,6 +269,21 @@ def test_a_version_that_no_migration_leads_from_is_refused(empty_store_url: str)
     assert f"this code needs {VERSION}" in refusal(open_journal(empty_store_url, create=False).runs, SchemaMismatch)
 
 
+@pytest.mark.parametrize("table", ["run", "journal", "meta", "stub"])
+def test_a_schema_that_has_lost_a_table_is_damaged_and_nothing_says_migrate(empty_store_url: str, table: str) -> None:
+    """Its version is current, so that a migration would find nothing to do; only a backup has what is gone."""
+    migrate(empty_store_url)
+    cascade = " CASCADE" if empty_store_url.startswith("postgresql") else ""
+    spoil(empty_store_url, f"DROP TABLE {table}{cascade}")
+    journal = open_journal(empty_store_url)
+    use = {"meta": journal.namespace, "stub": lambda: journal.stub("run-1"), "journal": lambda: opened(journal)}
+    for call in (use.get(table, journal.runs), lambda: migrate(empty_store_url)):
+        text = refusal(call, StoreDamaged, ExitCode.CORRUPT)
+        assert table in text
+        assert text.endswith("restore it from a backup, and declare that with `recover restored`.")
+    journal.close()
+
+
 # -- files that cannot be used -----------------------------------------------------------------------------------------
 
 
@@ -413,6 +433,26 @@ def test_a_database_or_user_that_is_not_there_is_a_wrong_url(postgres_url: str) 
 
 def test_an_option_that_the_driver_does_not_know_is_a_wrong_url(postgres_url: str) -> None:
     assert "colour" in refusal(open_journal(postgres_url + "&colour=blue").runs, StoreUrlError)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "port=99999",
+        "sslmode=bogus",
+        "sslmode=require&sslmode=disable",
+        "keepalives=often",
+        "ssl_min_protocol_version=x",
+        "require_auth=x",
+        "connect_timeout=soon",
+        "service=nobody's",
+        "host=a&host=b&port=1&port=2&port=3",
+    ],
+)
+def test_an_option_with_a_value_that_cannot_be_is_a_wrong_url(options: str) -> None:
+    """No server was asked, and waiting does not help."""
+    url = f"postgresql://me@127.0.0.1/db?{options}"
+    assert "Check the URL." in refusal(lambda: open_journal(url).runs(), StoreUrlError)
 
 
 def test_a_server_that_acknowledges_before_it_stores_is_refused(postgres_url: str) -> None:

@@ -266,8 +266,20 @@ def test_releasing_takes_the_owner_and_nothing_else(journal: Journal) -> None:
     assert row.owner is not None
     assert journal.release("run-1", row.owner.token, row.epoch)
     assert journal.find("run-1") == replace(row, owner=None)
-    assert not journal.release("run-1", row.owner.token, row.epoch)
     assert not journal.renew("run-1", row.owner.token, row.epoch)
+
+
+def test_a_release_that_is_repeated_says_again_that_it_is_done(journal: Journal) -> None:
+    """Its first acknowledgement may be lost. Once somebody else has claimed the run, nothing can be said any more."""
+    row = opened(journal)
+    assert row.owner is not None
+    assert journal.release("run-1", row.owner.token, row.epoch)
+    released = journal.find("run-1")
+    assert journal.release("run-1", row.owner.token, row.epoch)
+    assert journal.find("run-1") == released
+    assert released is not None
+    claimed(journal, released)
+    assert not journal.release("run-1", row.owner.token, row.epoch)
 
 
 @pytest.mark.parametrize("operation", ["renew", "release"])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -416,6 +419,32 @@ def test_no_host_writes_a_time_below_the_highest_one_that_is_journaled() -> None
     times = [latest_us(entry) for entry in place.history()]
     assert times == sorted(times)
     assert times[0] == place.began_us
+
+
+@pytest.mark.parametrize("use", ["recover", "hold", "get", "verify"])
+def test_a_time_in_the_runs_own_row_lifts_nobodys_clock(tmp_path: Path, use: str) -> None:
+    """The row has no digest: a hand or a bit may have changed it, and a clock ahead of its time ends every key's window."""
+    url, place = f"sqlite:///{tmp_path}/a.db", Place()
+    shop, order, clock = place.shop, place.order, place.time
+    shop.fail = once(Killed())
+    engine = Engine(url, workflows=[order], clock=clock, budget=QUICK)
+    with pytest.raises(Killed):
+        engine.run("r", order)
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection, connection:
+        connection.execute("UPDATE run SET updated_at_us = ?", (place.began_us + microseconds(1000 * DAY),))
+    before_us = clock.wall_us()
+    {
+        "recover": lambda: engine.recover("r"),
+        "hold": lambda: engine.hold("r", by="me", reason="a test"),
+        "get": lambda: engine.get("r"),
+        "verify": engine.verify,
+    }[use]()
+    assert clock.wall_us() == before_us
+    if use == "hold":
+        engine.release("r", by="me", reason="a test")
+    assert engine.recover("r").result() == 1  # the window of its key is open
+    assert shop.executions["k"] == 1
+    engine.close()
 
 
 def test_the_mark_covers_every_time_in_the_journal_and_no_time_ahead() -> None:

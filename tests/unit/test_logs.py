@@ -108,3 +108,11 @@ def test_a_programs_own_structlog_receives_events_redacted() -> None:
     assert seen.entries == [
         {"event": "run claimed", "run_id": "r1", "token": REDACTED, "logger": "recovery.x", "log_level": "warning"}
     ]
+
+
+def test_a_module_that_gives_its_own_name_is_not_named_twice(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "recovery"):
+        for name in ("recovery.engine.leases", "engine.leases", "recovery", "recoveries", ""):
+            logger(name).info("said")
+    names = ["recovery.engine.leases"] * 2 + ["recovery", "recovery.recoveries", "recovery"]
+    assert [record.name for record in caplog.records] == names
