@@ -1,14 +1,12 @@
 """Every error of the package, as one tree.
 
     RecoveryError
-      UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, NotObservable, NotAttributed,
-                        ScopeUnknown, ConcurrentStep, StepNotAwaited, WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError,
-                        StepNotFound, StepSettled, OverrideRefused
-      JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged,
-                        StoreUnavailable, RunForgotten
+      UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, NotObservable, NotAttributed, ScopeUnknown,
+                        ConcurrentStep, StepNotAwaited, WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError, StepNotFound, StepSettled,
+                        OverrideRefused
+      JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged, StoreUnavailable, RunForgotten
       OwnershipError    LeaseUnavailable, FencedOut, HeadMoved
-      EffectError       EffectInDoubt, EffectInterrupted, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved,
-                        NotLicensed, KeyStillAsked
+      EffectError       EffectInDoubt, EffectInterrupted, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved, NotLicensed, KeyStillAsked
       RunFailed, RunHeld, RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted
       ReplayError       Diverged, IncompatibleVersion, ValueUnreadable
       CheckpointError   in recovery.checkpoint.errors
@@ -91,10 +89,7 @@ class NotAttributed(UsageError):
 
 
 class ScopeUnknown(UsageError):
-    template = (
-        "The scope of environment {environment!r} is not known here: its function raised {error} ({message}). Nothing was sent. "
-        "Correct the function or what it reads, and run the same again."
-    )
+    template = "The scope of environment {environment!r} is unknown: its function raised {error} ({message}). Nothing was sent. Correct it and run again."
 
 
 class ConcurrentStep(UsageError):

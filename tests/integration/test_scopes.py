@@ -87,7 +87,7 @@ def desk(request: pytest.FixtureRequest) -> Desk:
 def test_a_scope_that_cannot_be_read_leaves_the_run_open(desk: Desk) -> None:
     desk.account.name = None
     for _ in range(2):
-        with pytest.raises(errors.ScopeUnknown, match="'shop' is not known here: its function raised KeyError") as raised:
+        with pytest.raises(errors.ScopeUnknown, match="'shop' is unknown: its function raised KeyError") as raised:
             desk.run()
         assert isinstance(raised.value, errors.UsageError)
         assert isinstance(raised.value.__cause__, KeyError)
