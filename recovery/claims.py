@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from recovery.core.contracts import microseconds
-from recovery.core.errors import LeaseUnavailable, RecoveryError, RunNotFound
+from recovery.core.errors import JournalCorrupt, LeaseUnavailable, RecoveryError, RunNotFound
 from recovery.core.ids import Epoch, check_run_id
 from recovery.core.operations import Boot, Now, Sleep, Use
 from recovery.core.policy import Budget, Lease
@@ -113,11 +113,24 @@ async def owned(run_id: str, owner: Owner, take: Callable[[Journal], RunRow | No
         raise
 
 
+async def visit(world: World, claimed: RunRow, work: Callable[[Loaded], Awaitable[T]]) -> T:
+    """Work on a run that was just claimed, as it is loaded after that; `held_while` the work lasts. Raises JournalCorrupt."""
+
+    async def loaded_then_work() -> T:
+        loaded = await load(claimed.run_id)
+        if loaded.run.epoch <= loaded.rows[-1].epoch:  # a claim is above every entry before it, or the fence tells nobody apart
+            raise JournalCorrupt(run_id=claimed.run_id, seq=loaded.run.head, field="the run's epoch")
+        world.raise_mark(loaded.highest_us)
+        return await work(loaded)
+
+    return await held_while(world, claimed, loaded_then_work)
+
+
 async def held_while(world: World, row: RunRow, work: Callable[[], Awaitable[T]]) -> T:
-    """Keep the lease alive during the work, and give the run up afterwards unless that settled it."""
-    world.hold(row)
+    """Keep the lease alive during the work, and give the run up afterwards, however it ends, unless that settled it."""
     settled = False
     try:
+        world.hold(row)
         done = await work()
         settled = isinstance(done, Recovered) and done.status.settled
         return done

@@ -6,12 +6,12 @@ its calls again. Procedures over operations. Invariants: an outcome never change
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 from recovery import codec
+from recovery.claims import World, claim, load, visit
 from recovery.core.contradictions import news
 from recovery.core.entries import Answered, AnswerKind, Observation, Source, encode, kind_of
 from recovery.core.errors import FencedOut, NotObservable, RunNotFound
@@ -24,9 +24,9 @@ from recovery.core.rereading import Rereading
 from recovery.crashpoints import around
 from recovery.definitions.effect import Bound
 from recovery.definitions.workflow import Workflow
-from recovery.ports import Evidence, Journal, Owner, RunRow
+from recovery.ports import Evidence, Journal
 from recovery.storage.reading import Loaded, read
-from recovery.storage.writer import OUTSIDE, Writer
+from recovery.storage.writer import OUTSIDE, writer_of
 
 TELLING: Final = frozenset(
     {
@@ -91,39 +91,25 @@ async def keep(run_id: str, epoch: Epoch, observation: Observation) -> None:
         await Use(partial(_add, item))
 
 
-async def record(seen: Loaded, owner: Owner, token: Callable[[], str], raise_mark: Callable[[int], None]) -> Loaded:
+async def record(world: World, seen: Loaded) -> Loaded:
     """A settled run with its contradictions recorded, each once; the run as it was where there is nothing new.
 
     The claim does not wait for anybody: nothing of a settled run can be taken from its owner. Who loses the race leaves it to the winner.
     """
-    raise_mark(seen.highest_us)
+    world.raise_mark(seen.highest_us)
     if not news(seen.history, seen.contracts, await Now()):
         return seen
-    claimed = await _claim(seen.run, owner)
-    if claimed is None:
-        return await _load(seen.run.run_id)
-    loaded = await _load(claimed.run_id)
-    entries = news(loaded.history, loaded.contracts, await Now())
-    writer = Writer(claimed.run_id, owner.token, claimed.epoch, loaded.run.head, loaded.run.head_digest, token, loaded.contracts)
-    if entries:
-        try:
-            await writer.commit(Append(tuple(entries), claimed.status, claimed.next_look_us, claimed.reason))
-        except FencedOut:
-            return await _load(claimed.run_id)
-    with around("release"):
-        await Use(lambda journal: journal.release(claimed.run_id, owner.token, claimed.epoch))
-    return await _load(claimed.run_id)
 
+    async def write(loaded: Loaded) -> None:
+        run, entries = loaded.run, news(loaded.history, loaded.contracts, await Now())
+        if entries:
+            with suppress(FencedOut):
+                await writer_of(loaded, world.token).commit(Append(tuple(entries), run.status, run.next_look_us, run.reason))
 
-async def _claim(seen: RunRow, owner: Owner) -> RunRow | None:
-    at_us = await Now()
-    with around("claim"):
-        return await Use(lambda journal: journal.claim(seen, owner, lease_term_us=seen.lease_term_us, at_us=at_us))
-
-
-async def _load(run_id: str) -> Loaded:
-    with around("load"):
-        return await Use(lambda journal: read(journal, run_id))
+    claimed = await claim(world, seen.run)
+    if claimed is not None:
+        await visit(world, claimed, write)
+    return await load(seen.run.run_id)
 
 
 def _loaded(journal: Journal, run_id: str) -> Loaded:

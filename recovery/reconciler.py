@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 from recovery import codec
-from recovery.claims import World, existing, find, held_while, load, owned, take
+from recovery.claims import World, existing, find, held_while, load, owned, take, visit
 from recovery.core.chain import chained, genesis
 from recovery.core.contracts import Contract, microseconds
 from recovery.core.entries import JSON, Decision, Opened, OutcomeKind, Override, Settled, Status, Verdict, encode
@@ -19,7 +19,6 @@ from recovery.core.errors import (
     Diverged,
     EffectInDoubt,
     HeadMoved,
-    JournalCorrupt,
     RecoveryError,
     ReplayError,
     RunDiverged,
@@ -106,22 +105,18 @@ async def _continue(world: World, row: RunRow, if_head: str | None = None) -> Re
             raise WorkflowUnknown(run_id=row.run_id, workflow=row.workflow, known=", ".join(sorted(world.workflows)) or "none")
         row = await take(world, row)
     if row.status.settled:
-        loaded = await record(await load(row.run_id), world.owner(), world.token, world.raise_mark)
+        loaded = await record(world, await load(row.run_id))
         return _settled(world, loaded.run, loaded.history, against=await _against(world, loaded))
 
     workflow = world.workflows[row.workflow]
 
-    async def rest() -> Recovered[Any]:
-        loaded = await load(row.run_id)
-        if loaded.run.epoch <= loaded.rows[-1].epoch:  # a claim is above every entry before it, or the fence tells nobody apart
-            raise JournalCorrupt(run_id=row.run_id, seq=loaded.run.head, field="the run's epoch")
-        world.raise_mark(loaded.highest_us)
+    async def rest(loaded: Loaded) -> Recovered[Any]:
         _check_head(loaded.run, if_head)
         if loaded.history.held is not None:
             return _held(loaded.run, loaded.history.held)
         return await _go(world, loaded.run, loaded.history, loaded.contracts, workflow, restored=loaded.restored)
 
-    return await held_while(world, row, rest)
+    return await visit(world, row, rest)
 
 
 def _check_head(row: RunRow, if_head: str | None) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -29,11 +30,19 @@ STORE_THREADS_MAX: Final = 8  # per event loop
 class AsyncDriver(Driver):
     """Carries out operations by awaiting."""
 
+    _threads: ThreadPoolExecutor  # from the first use of the store on
+
     async def _use(self, call: Callable[[Any], T]) -> T:
         # A future and not a task: a loop that ends cancels all its tasks, and would let go of a commit that is still on its way.
         context = contextvars.copy_context()
+        if self._left:
+            # Nor may the end be waited for: whoever closes may be the garbage collector, in a thread that holds the store's one writer.
+            with suppress(RuntimeError):  # the interpreter is on its way out, and its process's death says the same
+                self._threads.submit(context.run, call, self.surroundings.journal)
+            return None  # type: ignore[return-value]  # whoever is closed only gives up
         loop = asyncio.get_running_loop()
-        work = loop.run_in_executor(_store_threads(loop), lambda: context.run(call, self.surroundings.journal))
+        self._threads = _store_threads(loop)
+        work = loop.run_in_executor(self._threads, lambda: context.run(call, self.surroundings.journal))
         return await _to_its_end(work)
 
     async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None) -> Any:

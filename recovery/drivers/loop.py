@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -46,6 +47,15 @@ READINGS_KEPT: Final = 8
 """Between the reading that an attempt is stamped with and its first byte lies one more: of the commit that makes it durable."""
 
 
+class _Left(BaseException):
+    """A GeneratorExit on its way through a procedure. Thrown in as itself, Python would close every coroutine below the outermost one, and
+    those that give something up on their way out could not."""
+
+    def __init__(self, error: GeneratorExit) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 class Driver(ABC):
     """Drives procedures. `writer` is the run's own, for the operations of a workflow; None before there is a claim. `run_id`: what
     an operator's procedure is about, which has no workflow to drive."""
@@ -54,6 +64,7 @@ class Driver(ABC):
         self.surroundings = surroundings
         self._writer = writer
         self._run_id = writer.run_id if writer else run_id
+        self._left = False  # this coroutine is being closed: nothing may be awaited any more
         self._read: dict[int, int] = {}  # wall time -> boot time before it, of the last few readings
 
     async def drive(self, procedure: Coroutine[Op[Any], Any, T]) -> T:
@@ -64,8 +75,13 @@ class Driver(ABC):
                 operation = step()
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]  # the procedure's own result
+            except _Left as left:
+                raise left.error from left
             try:
                 result = await self._carry_out(operation)
+            except GeneratorExit as error:
+                self._left = True
+                step = _raising(procedure, _Left(error))
             except BaseException as error:  # noqa: BLE001  # all of it belongs to the procedure
                 step = _raising(procedure, error)
             else:
@@ -150,7 +166,8 @@ class Driver(ABC):
         except Exception as error:  # noqa: BLE001  # the workflow's own failure, unless it swallowed a stop on its way
             return Raised(error)
         finally:
-            IN_WORKFLOW.reset(inside)
+            with suppress(ValueError):  # closed from another context than it ran in, where nothing was set
+                IN_WORKFLOW.reset(inside)
 
     async def _now(self) -> int:
         """The wall clock: as a use of the store where reading it asks a database."""

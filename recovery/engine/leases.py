@@ -38,9 +38,18 @@ class Leases:
             self._held[run.run_id] = run
             self._closing = False
             if self._thread is None:
-                self._ended = threading.Event()  # its own: one that is shared could be cleared before the last thread has seen it
-                self._thread = threading.Thread(target=self._renew_until, args=(self._ended,), name="recovery-leases", daemon=True)
-                self._thread.start()
+                self._start()
+
+    def _start(self) -> None:
+        self._ended = threading.Event()  # its own: one that is shared could be cleared before the last thread has seen it
+        thread = threading.Thread(target=self._renew_until, args=(self._ended,), name="recovery-leases", daemon=True)
+        try:
+            thread.start()
+            self._thread = thread
+        except BaseException:  # interrupted, or no thread is to be had: nobody renews, and the next hold tries again
+            self._ended.set()
+            self._thread = None
+            raise
 
     def drop(self, run: RunRow) -> None:
         """Renew this claim no more. A later claim of the same run, by another thread of this process, stays."""

@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from recovery.claims import World, claim, existing, held_while, load, take
+from recovery.claims import World, claim, existing, take, visit
 from recovery.core.entries import Entry, Override, Status
 from recovery.core.errors import HeadMoved, LeaseUnavailable, OverrideRefused
 from recovery.core.operations import Append
 from recovery.ports import RunRow
 from recovery.storage.reading import Loaded
-from recovery.storage.writer import Writer
+from recovery.storage.writer import Writer, writer_of
 
 T = TypeVar("T")
 
@@ -53,16 +53,7 @@ class Claimed:
 async def under_claim(world: World, run_id: str, work: Callable[[Claimed], Awaitable[T]], *, by_force: bool = False) -> T:
     """Do `work` under a claim. Raises LeaseUnavailable where somebody else is at work, unless it is by force."""
     row = await (_taken_by_force(world, run_id) if by_force else _taken(world, run_id))
-
-    async def loaded_then_work() -> T:
-        loaded = await load(run_id)
-        world.raise_mark(loaded.highest_us)
-        run = loaded.run
-        assert run.owner is not None
-        writer = Writer(run_id, run.owner.token, run.epoch, run.head, run.head_digest, world.token, dict(loaded.contracts))
-        return await work(Claimed(loaded, writer))
-
-    return await held_while(world, row, loaded_then_work)
+    return await visit(world, row, lambda loaded: work(Claimed(loaded, writer_of(loaded, world.token))))
 
 
 async def _taken(world: World, run_id: str) -> RunRow:

@@ -21,6 +21,7 @@ from recovery.core.operations import Append as Wanted
 from recovery.core.operations import Now, Use, bracket_of
 from recovery.crashpoints import around
 from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Journal, KeyClaim
+from recovery.storage.reading import Loaded
 
 OUTSIDE: Final = frozenset({Source.LATE, Source.PUSH})
 """Sources whose observations reach a run outside the fence."""
@@ -107,6 +108,13 @@ class Writer:
                     owner_run=result.owner_run,
                     owner_step=result.owner_step,
                 )
+
+
+def writer_of(loaded: Loaded, token: Callable[[], str]) -> Writer:
+    """The writer of a run that was loaded under our claim."""
+    run = loaded.run
+    assert run.owner is not None, "a run is loaded for writing after it was claimed"
+    return Writer(run.run_id, run.owner.token, run.epoch, run.head, run.head_digest, token, dict(loaded.contracts))
 
 
 def _add(item: Evidence, journal: Journal) -> None:

@@ -1,0 +1,113 @@
+"""Every way out of user code but death gives the run up: nobody has to wait for the lease of a process that works on nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from recovery import AsyncEngine, AsyncRun, Call, Engine, Run, Status, effect, workflow
+from recovery.ports import Journal
+
+from .world import QUICK, keyed, once
+
+LEAVING = [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError]
+PLACES = ["workflow", "decision", "effect"]
+
+
+def order_that_leaves(place: str, leave: Callable[[], None]) -> Any:
+    """A sync workflow whose code leaves at one place, the first time."""
+
+    @effect(keyed())
+    def book(call: Call) -> int:
+        if place == "effect":
+            leave()
+        return 1
+
+    @workflow
+    def order(run: Run) -> int:
+        number = run.decide("number", lambda: 1 if place != "decision" else (leave(), 1)[1])
+        booked = run.perform(book(), key="k")
+        if place == "workflow":
+            leave()
+        return number + booked
+
+    return order
+
+
+@pytest.mark.parametrize("leaves", LEAVING)
+@pytest.mark.parametrize("place", PLACES)
+def test_whatever_user_code_leaves_with_gives_the_run_up(journal: Journal, place: str, leaves: type[BaseException]) -> None:
+    order = order_that_leaves(place, once(leaves("now")))
+    with Engine(journal, workflows=[order], budget=QUICK) as engine:
+        with pytest.raises(leaves):
+            engine.run("r", order)
+        [info] = engine.list()
+        assert (info.status, info.owner) == (Status.RUNNING, None)
+        assert engine.run("r", order) == 2
+
+
+def test_an_async_run_whose_coroutine_is_closed_gives_the_run_up(journal: Journal) -> None:
+    """As a loop that ends with tasks left over, or the garbage collector, closes it: nothing can be awaited any more."""
+    at_work, given_up, release = asyncio.Event(), threading.Event(), journal.release
+
+    @effect(keyed())
+    async def book(call: Call) -> int:
+        if not at_work.is_set():
+            at_work.set()
+            await asyncio.Event().wait()
+        return 1
+
+    @workflow
+    async def order(run: AsyncRun) -> int:
+        return await run.perform(book(), key="k")
+
+    def noted(*given: Any) -> bool:
+        released = release(*given)
+        given_up.set()
+        return released
+
+    journal.release = noted  # type: ignore[method-assign]
+    engine = AsyncEngine(journal, workflows=[order], budget=QUICK)
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda _loop, _context: None)  # it complains of the task that is left over
+    task = loop.create_task(engine.run("r", order))
+    loop.run_until_complete(at_work.wait())
+    task.get_coro().close()  # type: ignore[union-attr]
+    assert given_up.wait(30)
+    row = journal.find("r")
+    assert row is not None
+    assert (row.status, row.owner) == (Status.RUNNING, None)
+    loop.close()
+
+    async def again() -> int:
+        async with engine:
+            return (await engine.recover("r")).result()  # type: ignore[no-any-return]
+
+    assert asyncio.run(again()) == 1
+
+
+@pytest.mark.parametrize("fails", [KeyboardInterrupt, RuntimeError])
+def test_a_lease_that_cannot_be_kept_alive_gives_the_run_up(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, fails: type[BaseException]
+) -> None:
+    """Interrupted between the claim and the work, or where the system has no thread left to give."""
+    start, left = threading.Thread.start, [fails("can't start new thread")]
+
+    def starting(thread: threading.Thread) -> None:
+        if thread.name == "recovery-leases" and left:
+            raise left.pop()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", starting)
+    order = order_that_leaves("nowhere", lambda: None)
+    with Engine(journal, workflows=[order], budget=QUICK) as engine:
+        with pytest.raises(fails):
+            engine.run("r", order)
+        [info] = engine.list()
+        assert (info.status, info.owner) == (Status.RUNNING, None)
+        assert engine.run("r", order) == 2
+        assert "recovery-leases" in {thread.name for thread in threading.enumerate()}
