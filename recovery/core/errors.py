@@ -18,10 +18,13 @@ keyword-only, plain values, and survive pickling, copying and process boundaries
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 from recovery.core.exitcodes import ExitCode as ExitCode
 from recovery.core.reasons import ParkingReason
+
+_RESTORE = "Keep the database as it is, restore it from a backup, and declare that with `recover restored`."
 
 
 class RecoveryError(Exception):
@@ -41,11 +44,7 @@ class RecoveryError(Exception):
             raise AttributeError(name) from None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.fields)
-
-
-def _rebuild(cls: type[RecoveryError], fields: dict[str, Any]) -> RecoveryError:
-    return cls(**fields)
+        return partial(type(self), **self.fields), ()
 
 
 # -- you asked for something that cannot be; nothing happened ----------------------------------------------------------
@@ -152,9 +151,6 @@ class OverrideRefused(UsageError):
 # -- the journal -------------------------------------------------------------------------------------------------------
 
 
-_RESTORE = "Keep the database as it is, restore it from a backup, and declare that with `recover restored`."
-
-
 class JournalError(RecoveryError):
     """The store or what it holds."""
 
@@ -195,8 +191,6 @@ class StoreUnavailable(JournalError):
 
 
 class RunForgotten(JournalError):
-    """Settled, and its entries were removed on purpose."""
-
     exit_code = ExitCode.USAGE
     template = (
         "Run {run_id!r} was {status} and then forgotten by {by} at {at} ({reason}); the digest of its outcome is {outcome_digest}. "
