@@ -39,11 +39,18 @@ BRACKETS: Final[dict[str, str]] = {
     "forget": "removing a settled run's entries, behind its stub",
     "restored": "who declared the database restored, and why",
     "incarnation": "raising the incarnation, above every epoch of the lost time",
+    "checkpoint.prepare": "one directory of a new store",
     "checkpoint.begin": "the directory of a save under way",
     "checkpoint.shard": "one shard, written and synced",
     "checkpoint.state": "the state document, written and synced",
     "checkpoint.manifest": "the manifest, last of the files, and the directory that names them",
     "checkpoint.commit": "the rename that makes a checkpoint, and the sync of the directory above",
+    "checkpoint.record": "telling the journal that a checkpoint is committed",
+    "checkpoint.current": "the hint which checkpoint is the newest",
+    "checkpoint.mark": "a pin, the restored-from or a verification, put or taken away",
+    "checkpoint.retire": "moving what need not be kept out of the candidates",
+    "checkpoint.quarantine": "moving a damaged checkpoint out of the candidates",
+    "checkpoint.remove": "deleting what is retired, or left by a save that crashed",
     "checkpoint.abandon": "removing a save that was not committed",
 }
 """Bracket name -> what happens between its two points."""

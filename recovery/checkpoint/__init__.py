@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from recovery.checkpoint.limits import Limits as Limits
     from recovery.checkpoint.manifest import JournalPosition as JournalPosition
     from recovery.checkpoint.manifest import Manifest as Manifest
+    from recovery.checkpoint.readback import ReadBack as ReadBack
     from recovery.checkpoint.resume import ResumeReport as ResumeReport
     from recovery.checkpoint.resume import verify_resume as verify_resume
+    from recovery.checkpoint.retention import Keep as Keep
     from recovery.checkpoint.scanning import Candidate as Candidate
     from recovery.checkpoint.scanning import Rejected as Rejected
     from recovery.checkpoint.store import CheckpointStore as CheckpointStore
@@ -48,12 +50,14 @@ _PLACES: Final = {
     "Fingerprint": "fingerprint",
     "Generators": "generators",
     "JournalPosition": "manifest",
+    "Keep": "retention",
     "Kind": "kinds",
     "Learning": "learning",
     "Lifecycle": "lifecycle",
     "Limits": "limits",
     "Look": "lifecycle",
     "Manifest": "manifest",
+    "ReadBack": "readback",
     "Rejected": "scanning",
     "ResumeReport": "resume",
     "Stage": "lifecycle",
@@ -76,12 +80,14 @@ __all__ = [
     "Fingerprint",
     "Generators",
     "JournalPosition",
+    "Keep",
     "Kind",
     "Learning",
     "Lifecycle",
     "Limits",
     "Look",
     "Manifest",
+    "ReadBack",
     "Rejected",
     "ResumeReport",
     "Stage",

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from recovery.checkpoint.files import Disk, created, remove_tree
 from recovery.checkpoint.header import PREFIX
+from recovery.checkpoint.layout import TEMPORARY
 from recovery.checkpoint.limits import Limits
 from recovery.checkpoint.manifest import FILE, STATE, FileEntry, Manifest, digest
 from recovery.checkpoint.reading import in_streams
@@ -22,21 +22,20 @@ from recovery.checkpoint.shards import Array, Read, Written, write_shard
 from recovery.checkpoint.validating import CheckShard
 from recovery.crashpoints import around
 
-TEMPORARY: Final = ".tmp-"
-
 
 def shard_name(index: int, of: int) -> str:
     return f"shard-{index:03d}-of-{of:03d}.safetensors"
 
 
 class Attempt:
-    """One save under way. `committed` tells whether its checkpoint exists."""
+    """One save under way. committed: whether its checkpoint exists. durable: whether it would survive a power cut."""
 
     def __init__(self, disk: Disk, parent: Path, sequence: int, nonce: str) -> None:
         self._disk = disk
         self._parent = parent
         self.path = parent / f"{TEMPORARY}{sequence:012d}-{nonce}"
         self.committed = False
+        self.durable = False
 
     def begin(self) -> None:
         """Make its directory; FileExistsError if somebody has the same nonce."""
@@ -69,6 +68,7 @@ class Attempt:
             self._disk.rename(self.path, target)
             self.committed = True
             self._disk.sync_directory(self._parent)
+            self.durable = True
         return target
 
     def abandon(self) -> None:

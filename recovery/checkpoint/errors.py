@@ -61,7 +61,10 @@ class StoreBusy(CheckpointError):
     """Another writer has the store."""
 
     exit_code = ExitCode.OWNED
-    template = "{store} is being written by {owner}. Nothing was saved or changed. Wait until that save has ended, or use a store of its own."
+    template = (
+        "{store} is being written by somebody else, and still was after {seconds} s. Nothing was saved or changed. "
+        "Wait until that save has ended, or use a store of its own."
+    )
 
 
 class SpaceMissing(CheckpointError):

@@ -69,6 +69,10 @@ class Disk(Protocol):
         """Fill `buffer` from where the file stands; how many bytes there were, less only at its end."""
         ...
 
+    def read_at(self, file: int, buffer: Bytes, at: int) -> int:
+        """`read_into` from byte `at`; where the file stands does not change."""
+        ...
+
     def forget_cache(self, file: int) -> None:
         """Ask that what is read next comes from the device. A hint."""
 
@@ -141,6 +145,16 @@ class LocalDisk:
         whole = len(left)
         while left:
             count = os.readv(file, [left])
+            if count == 0:
+                break
+            left = left[count:]
+        return whole - len(left)
+
+    def read_at(self, file: int, buffer: Bytes, at: int) -> int:
+        left = memoryview(buffer).cast("B")
+        whole = len(left)
+        while left:
+            count = os.preadv(file, [left], at + whole - len(left))
             if count == 0:
                 break
             left = left[count:]

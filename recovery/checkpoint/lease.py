@@ -7,10 +7,6 @@ carry it, two machines must not share a store.
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,8 +17,6 @@ from filelock import FileLock, Timeout
 from recovery.checkpoint.errors import StoreBusy
 
 LOCK: Final = ".lease.lock"
-OWNER: Final = ".lease.json"
-"""Who holds it, for the error of those who do not. Never read to decide anything."""
 
 
 @contextmanager
@@ -34,18 +28,8 @@ def held(root: Path, *, wait_seconds: float) -> Iterator[None]:
     try:
         lock.acquire(timeout=wait_seconds, poll_interval=0.005)
     except (Timeout, RuntimeError):  # RuntimeError: this very thread holds it
-        raise StoreBusy(store=str(root), owner=_owner(root)) from None
+        raise StoreBusy(store=str(root), seconds=wait_seconds) from None
     try:
-        with contextlib.suppress(OSError):
-            (root / OWNER).write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}), encoding="utf-8")
         yield
     finally:
         lock.release()
-
-
-def _owner(root: Path) -> str:
-    try:
-        said = json.loads((root / OWNER).read_text(encoding="utf-8"))
-        return f"process {int(said['pid'])} on {str(said['host'])[:64]}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another writer"

@@ -6,28 +6,25 @@ files; `CURRENT`, modification times and names alone prove nothing. The order is
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from recovery.checkpoint.errors import CheckpointError, CheckpointInvalid
-from recovery.checkpoint.files import Disk
 from recovery.checkpoint.kinds import Kind
-from recovery.checkpoint.limits import Limits
+from recovery.checkpoint.layout import NAME, TEMPORARY_NAME, Place, sequence_of
 from recovery.checkpoint.manifest import Manifest
 from recovery.checkpoint.reading import Directory
 from recovery.checkpoint.validating import describe
 
-CHECKPOINTS: Final = "ckpt"
-NAME: Final = re.compile(r"([0-9]{12,15})-([0-9a-f]{12})")
-TEMPORARY_NAME: Final = re.compile(r"\.tmp-([0-9]{12,15})-[0-9a-f]+")
+WHOLE: Final = frozenset({"unfit", "invariant"})
+"""Reasons that say something about what a checkpoint is to be used for, and not that its bytes were changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A directory that cannot be chosen. `damaged`: it was one and is broken, so that it belongs into quarantine."""
+    """A directory that cannot be chosen. `reason`: a word; `damaged`: it was a checkpoint and is broken, so that it belongs into quarantine."""
 
     name: str
     reason: str
@@ -56,38 +53,34 @@ class Candidate:
         return self.manifest.kind
 
 
-def scan(disk: Disk, root: Path, limits: Limits) -> Iterator[Candidate | Rejected]:
-    """Everything in the store's directory of checkpoints, newest first."""
-    for name, is_directory in sorted(listed(disk, root), key=lambda each: (-sequence_of(each[0]), each[0])):
-        yield look(disk, root, name, limits) if is_directory else Rejected(name, "name", "it is no directory", damaged=False)
+def scan(place: Place) -> Iterator[Candidate | Rejected]:
+    """Everything among the checkpoints, newest first."""
+    for name, is_directory in newest_first(place.listed()):
+        yield look(place, name) if is_directory else Rejected(name, "name", "it is no directory", damaged=False)
 
 
-def look(disk: Disk, root: Path, name: str, limits: Limits) -> Candidate | Rejected:
+def newest_first(names: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
+    return sorted(names, key=lambda each: (-sequence_of(each[0]), each[0]))
+
+
+def look(place: Place, name: str) -> Candidate | Rejected:
     """One directory, judged by what can be read without its content."""
     if TEMPORARY_NAME.fullmatch(name):
         return Rejected(name, "unfinished", "its save was not committed", damaged=False)
     if not NAME.fullmatch(name):
         return Rejected(name, "name", "its name is not that of a checkpoint", damaged=False)
-    path = root / CHECKPOINTS / name
+    path = place.checkpoints / name
     try:
-        return Candidate(path, describe(Directory(disk, path, limits), limits, name=name))
-    except CheckpointInvalid as error:
-        return Rejected(name, error.reason, f"{error.where}: {error.problem}", damaged=True)
-    except CheckpointError as error:
+        return Candidate(path, describe(Directory(place.disk, path, place.limits), place.limits, name=name))
+    except (CheckpointError, OSError) as error:
+        return rejected(name, error)
+
+
+def rejected(name: str, error: CheckpointError | OSError) -> Rejected:
+    """Why a checkpoint was passed over. Only what is proven damaged says so: a disk that does not answer proves nothing, and a state may be whole
+    and not fit."""
+    if isinstance(error, CheckpointInvalid):
+        return Rejected(name, error.reason, f"{error.where}: {error.problem}", damaged=error.reason not in WHOLE)
+    if isinstance(error, CheckpointError):
         return Rejected(name, type(error).__name__, str(error), damaged=False)
-    except OSError as error:
-        return Rejected(name, "unreadable", error.strerror or type(error).__name__, damaged=False)
-
-
-def listed(disk: Disk, root: Path) -> list[tuple[str, bool]]:
-    """(name, whether it is a directory) of everything beside each other in the store; none if there is no store yet."""
-    try:
-        return disk.names(root / CHECKPOINTS)
-    except FileNotFoundError:
-        return []
-
-
-def sequence_of(name: str) -> int:
-    """The sequence that a name claims; -1 for other names."""
-    match = NAME.fullmatch(name) or TEMPORARY_NAME.fullmatch(name)
-    return int(match[1]) if match else -1
+    return Rejected(name, "unreadable", error.strerror or type(error).__name__, damaged=False)

@@ -25,6 +25,9 @@ Array = np.ndarray[Any, Any]
 
 PIECE: Final = 1 << 20  # bytes: fits into a core's own cache, so that three looks at it cost one trip to memory
 
+SAMPLES: Final = 8  # places of a shard that are kept for reading back
+SAMPLE_BYTES: Final = 4096
+
 DTYPES: Final[dict[str, np.dtype[Any]]] = {
     code: np.dtype(name).newbyteorder("<")
     for code, name in {
@@ -47,10 +50,11 @@ def code_of(array: Array, *, where: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One durable shard. `header` is its beginning, as written."""
+    """One durable shard. header: its beginning, as written. samples: some places in it, as (offset, bytes), for reading back."""
 
     entry: FileEntry
     header: bytes
+    samples: tuple[tuple[int, bytes], ...] = ()
 
 
 def write_shard(disk: Disk, path: Path, arrays: Mapping[str, Array]) -> Written:
@@ -59,6 +63,8 @@ def write_shard(disk: Disk, path: Path, arrays: Mapping[str, Array]) -> Written:
     header, order = write_header({name: (code_of(array, where=f"{where}, {name}"), array.shape) for name, array in arrays.items()})
     size = len(header) + sum(array.nbytes for array in arrays.values())
     hashed = blake3()
+    samples: list[tuple[int, bytes]] = []
+    at = len(header)
     with around("checkpoint.shard"), created(disk, path) as file:
         disk.reserve(file, size)
         hashed.update(header)
@@ -69,8 +75,11 @@ def write_shard(disk: Disk, path: Path, arrays: Mapping[str, Array]) -> Written:
                 raw = piece.view(np.uint8).data
                 hashed.update(raw)
                 disk.write(file, raw)
+                if len(samples) * size < (at - len(header)) * SAMPLES or not samples:
+                    samples.append((at, bytes(raw[:SAMPLE_BYTES])))
+                at += len(raw)
         disk.sync(file)
-    return Written(FileEntry(path.name, size, hashed.hexdigest()), header)
+    return Written(FileEntry(path.name, size, hashed.hexdigest()), header, tuple(samples))
 
 
 def pieces(array: Array) -> Iterator[Array]:

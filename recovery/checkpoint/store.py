@@ -7,29 +7,35 @@ afterwards, and what is returned was validated in full.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 
-from recovery.checkpoint import lease
+from recovery.checkpoint import lease, marks
 from recovery.checkpoint import state as states
-from recovery.checkpoint.commit import Attempt, Export, balanced
-from recovery.checkpoint.errors import CheckpointError, CheckpointInvalid, NotACandidate, NothingToRestore, SaveFailed
+from recovery.checkpoint.commit import Export, balanced
+from recovery.checkpoint.errors import CheckpointError, CheckpointInvalid, NotACandidate, NothingToRestore
 from recovery.checkpoint.files import Disk, LocalDisk
 from recovery.checkpoint.header import require_tensor_name
 from recovery.checkpoint.kinds import Kind, require_stored
+from recovery.checkpoint.layout import NAME, Place
 from recovery.checkpoint.limits import Limits
-from recovery.checkpoint.manifest import JournalPosition, Manifest, Slice, TensorEntry
+from recovery.checkpoint.manifest import FileEntry, JournalPosition, Manifest, Slice, TensorEntry
+from recovery.checkpoint.marks import Mark
+from recovery.checkpoint.readback import ReadBack
 from recovery.checkpoint.reading import Directory
-from recovery.checkpoint.scanning import CHECKPOINTS, NAME, Candidate, Rejected, listed, look, scan, sequence_of
+from recovery.checkpoint.retention import Keep, Plan, carry_out, plan
+from recovery.checkpoint.saving import Known, Record, Session, begun, finish
+from recovery.checkpoint.scanning import Candidate, Rejected, look, rejected, scan
 from recovery.checkpoint.shards import Array, Written, code_of
 from recovery.checkpoint.validating import Capture, Checkpoint, validate
+
+T = TypeVar("T", contravariant=True)
 
 WIDE_BYTES: Final = 8 << 20
 """From here on a save is worth a second stream."""
@@ -37,10 +43,17 @@ WIDE_BYTES: Final = 8 << 20
 STREAMS: Final = min(2, os.cpu_count() or 1)
 
 
+class Slot(Protocol[T]):
+    """Where a run keeps its current state. `swap` is one assignment: it cannot fail half-way."""
+
+    def swap(self, new: T) -> None: ...
+
+
 class CheckpointStore:
     """Checkpoints under `path`. Making one touches nothing; the first save makes the directories.
 
-    limits: what is read at most. wait: how long a save waits for another writer. streams: files written and read at once.
+    limits: what is read at most. keep: what retention leaves. read_back: what a save reads again after its commit. wait: how long a save waits for
+    another writer. streams: files written and read at once.
     """
 
     def __init__(
@@ -48,95 +61,65 @@ class CheckpointStore:
         path: str | os.PathLike[str],
         *,
         limits: Limits | None = None,
+        keep: Keep | None = None,
+        read_back: ReadBack | str = ReadBack.SAMPLE,
         wait: timedelta = timedelta(seconds=10),
         streams: int = STREAMS,
         disk: Disk | None = None,
     ) -> None:
         self.path = Path(path)
-        self.limits = limits or Limits()
-        self.disk: Disk = disk or LocalDisk()
-        self._wait_seconds = wait.total_seconds()
-        self._streams = streams
+        self.keep = keep or Keep()
+        self.read_back = ReadBack(read_back)
+        self.wait = wait
+        self.place = Place(self.path, disk or LocalDisk(), limits or Limits(), streams)
+        self.known = Known({})
 
     # -- saving ----------------------------------------------------------------------------------------------------
 
     def save(
-        self, capture: Capture, *, step: int | None = None, journal: JournalPosition | None = None, fingerprint: str = ""
+        self,
+        capture: Capture,
+        *,
+        step: int | None = None,
+        journal: JournalPosition | None = None,
+        fingerprint: str = "",
+        record: Record | None = None,
     ) -> Candidate:
-        """Save a state; durable on return. `step`: updates done; by default the state's own `counter`.
+        """Save a state; durable on return.
 
-        Raises CheckpointInvalid (nothing was committed), StoreBusy, SaveFailed.
+        step: updates done; by default the state's own `counter`. record: called once the checkpoint exists, to tell a journal.
+
+        Raises CheckpointInvalid or SpaceMissing (nothing was committed), StoreBusy, SaveFailed (it says what exists).
         """
         require_stored(capture.kind)
         value = capture.state()
-        state = states.to_bytes(value, self.limits)
+        state = states.to_bytes(value, self.place.limits)
         arrays = _named(capture.arrays)
         draft = _Draft(capture.kind, _step(value) if step is None else step, journal, fingerprint, arrays, state)
-        self._prepare()
-        with lease.held(self.path, wait_seconds=self._wait_seconds):
-            return self._commit(draft)
-
-    def _commit(self, draft: _Draft) -> Candidate:
-        parent = self._newest()
-        sequence = 1 + max((sequence_of(name) for name, _ in listed(self.disk, self.path)), default=0)
-        attempt = Attempt(self.disk, self.path / CHECKPOINTS, max(1, sequence), secrets.token_hex(8))
-        with self._refusals(attempt):
-            attempt.begin()
-            wide = sum(array.nbytes for array in draft.arrays.values()) >= WIDE_BYTES
-            parts = balanced(draft.arrays, self._streams if wide else 1)
-            written = attempt.write_shards(parts, streams=self._streams)
-            entry = attempt.write_state(draft.state)
-            manifest = draft.manifest(max(1, sequence), parent, parts, written, entry)
-            export = Export(
-                attempt.path.name, manifest.to_bytes(), {each.entry.name: each for each in written}, draft.arrays, draft.state
+        size = sum(array.nbytes for array in arrays.values())
+        with begun(self.place, self.known, needed_bytes=size + len(state), wait_seconds=self.wait.total_seconds()) as session:
+            attempt = session.attempt
+            parts = balanced(arrays, self.place.streams if size >= WIDE_BYTES else 1)
+            written = attempt.write_shards(parts, streams=self.place.streams)
+            manifest = draft.manifest(session, parts, written, attempt.write_state(state))
+            export = Export(attempt.path.name, manifest.to_bytes(), {each.entry.name: each for each in written}, arrays, state)
+            return finish(
+                self.place, self.known, session, manifest, export, written, keep=self.keep, policy=self.read_back, record=record
             )
-            validate(export, self.limits)
-            attempt.write_manifest(manifest)
-            path = attempt.commit(manifest)
-        return Candidate(path, manifest)
-
-    def _newest(self) -> str:
-        """The id of the newest candidate, or "" if there is none."""
-        return next((each.id for each in scan(self.disk, self.path, self.limits) if isinstance(each, Candidate)), "")
-
-    @contextmanager
-    def _refusals(self, attempt: Attempt) -> Iterator[None]:
-        """Leave nothing of an attempt that was not committed, and say what the system refused."""
-        try:
-            yield
-        except BaseException as error:
-            try:
-                attempt.abandon()
-            except OSError as also:
-                error.add_note(f"what was written could not be removed: {also}; the next save sweeps it")
-            if isinstance(error, OSError):
-                fate = "The new checkpoint may exist." if attempt.committed else "Nothing was committed."
-                problem = error.strerror or type(error).__name__
-                advice = "Look at the disk, then save again."
-                raise SaveFailed(store=str(self.path), step=attempt.path.name, problem=problem, fate=fate, advice=advice) from error
-            raise
-
-    def _prepare(self) -> None:
-        (self.path / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
 
     # -- looking ---------------------------------------------------------------------------------------------------
 
     def scan(self) -> list[Candidate | Rejected]:
         """Every directory in the store, newest first: candidates, and the others with the reason why they are none."""
-        return list(scan(self.disk, self.path, self.limits))
+        return list(scan(self.place))
 
     def latest(self, kind: Kind | str = Kind.LEARNING) -> Candidate:
         """The newest candidate of a kind, with what was passed over. Raises NothingToRestore."""
         wanted = Kind(kind)
-        rejected: list[Rejected] = []
-        for each in scan(self.disk, self.path, self.limits):
-            if isinstance(each, Rejected):
-                rejected.append(each)
-            elif each.kind is wanted:
-                return Candidate(each.path, each.manifest, tuple(rejected))
-            else:
-                rejected.append(Rejected(each.name, "kind", f"it is of the kind {each.kind}", damaged=False))
-        raise NothingToRestore(store=str(self.path), kind=wanted.value, rejected=_told(rejected))
+        passed: list[Rejected] = []
+        for each in self._of_kind(wanted, passed):
+            return Candidate(each.path, each.manifest, tuple(passed))
+        raise self._nothing(wanted, passed)
 
     def inspect(self, name: str) -> Candidate:
         """One checkpoint by name, from its manifest alone; no tensor is read. Raises NotACandidate."""
@@ -144,7 +127,7 @@ class CheckpointStore:
             raise NotACandidate(
                 name=name, store=str(self.path), problem="its name is not that of a checkpoint", advice="See `scan()`."
             )
-        found = look(self.disk, self.path, name, self.limits)
+        found = look(self.place, name)
         if isinstance(found, Rejected):
             raise NotACandidate(name=name, store=str(self.path), problem=found.problem, advice="Choose another one.")
         return found
@@ -153,24 +136,98 @@ class CheckpointStore:
 
     def load(self, candidate: Candidate, *, kind: Kind | str | None = None, schema: str | None = None) -> Checkpoint:
         """Read and verify everything. Raises CheckpointInvalid, LimitExceeded, WrongKind; nothing was replaced then."""
-        evidence = Directory(self.disk, candidate.path, self.limits, streams=self._streams)
+        evidence = Directory(self.place.disk, candidate.path, self.place.limits, streams=self.place.streams)
         wanted = Kind(kind) if kind is not None else None
-        return validate(evidence, self.limits, kind=wanted, name=candidate.name, schema=schema)
+        return validate(evidence, self.place.limits, kind=wanted, name=candidate.name, schema=schema)
 
-    def load_latest(self, kind: Kind | str = Kind.LEARNING) -> tuple[Checkpoint, tuple[Rejected, ...]]:
+    def load_latest(
+        self, kind: Kind | str = Kind.LEARNING, *, schema: str | None = None
+    ) -> tuple[Checkpoint, tuple[Rejected, ...]]:
         """The newest checkpoint of a kind that is whole, and what was passed over. Raises NothingToRestore."""
-        rejected: list[Rejected] = []
         wanted = Kind(kind)
-        for each in scan(self.disk, self.path, self.limits):
-            if isinstance(each, Rejected):
-                rejected.append(each)
-                continue
+        passed: list[Rejected] = []
+        for each in self._of_kind(wanted, passed):
             try:
-                return self.load(each, kind=wanted), tuple(rejected)
-            except CheckpointError as error:
-                damaged = isinstance(error, CheckpointInvalid)
-                rejected.append(Rejected(each.name, error.fields.get("reason", type(error).__name__), str(error), damaged=damaged))
-        raise NothingToRestore(store=str(self.path), kind=wanted.value, rejected=_told(rejected))
+                return self.load(each, kind=wanted, schema=schema), tuple(passed)
+            except (CheckpointError, OSError) as error:
+                passed.append(rejected(each.name, error))
+        raise self._nothing(wanted, passed)
+
+    def restore(
+        self,
+        candidate: Candidate,
+        *,
+        build: Callable[[Checkpoint], T],
+        into: Slot[T],
+        kind: Kind | str | None = None,
+        schema: str | None = None,
+    ) -> Checkpoint:
+        """Verify everything, build the new state aside, and swap it in once. If anything raises, the current state is as it was.
+
+        The checkpoint is marked as the one that was restored before the swap, so that retention never takes it away from under the run.
+        """
+        checkpoint = self.load(candidate, kind=kind, schema=schema)
+        built = build(checkpoint)
+        with self._writing():
+            self.inspect(candidate.name)  # it may have been retired since
+            marks.move(self.place, Mark.RESTORED, candidate.name)
+        into.swap(built)
+        return checkpoint
+
+    # -- keeping ---------------------------------------------------------------------------------------------------
+
+    def verify(self, name: str) -> Checkpoint:
+        """Read one checkpoint in full and mark it as verified. Raises what `load` raises."""
+        checkpoint = self.load(self.inspect(name))
+        with self._writing():
+            self.inspect(name)
+            marks.put(self.place, Mark.VERIFIED, name)
+        return checkpoint
+
+    def pin(self, name: str) -> None:
+        """Keep it until it is unpinned. Durable on return."""
+        with self._writing():
+            self.inspect(name)
+            marks.put(self.place, Mark.PINNED, name)
+
+    def unpin(self, name: str) -> None:
+        """Leave it to retention."""
+        with self._writing():
+            marks.remove(self.place, Mark.PINNED, name)
+
+    def gc(self, *, dry_run: bool = False) -> Plan:
+        """Retire what need not be kept, put what is damaged into quarantine, sweep what crashed saves left. `dry_run`: only say so."""
+        if dry_run:
+            return self._plan()
+        with self._writing():
+            planned = self._plan()
+            carry_out(self.place, planned)
+            return planned
+
+    def _plan(self) -> Plan:
+        return plan(scan(self.place), marks.read(self.place), self.keep)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Hold the lease of a store that exists."""
+        if not self.place.checkpoints.is_dir():
+            raise NothingToRestore(store=str(self.path), kind="", rejected="there is no store")
+        with lease.held(self.path, wait_seconds=self.wait.total_seconds()):
+            yield
+
+    def _of_kind(self, wanted: Kind, passed: list[Rejected]) -> Iterator[Candidate]:
+        """The candidates of a kind, newest first; the others are added to `passed` as they are met."""
+        for each in scan(self.place):
+            if isinstance(each, Rejected):
+                passed.append(each)
+            elif each.kind is wanted:
+                yield each
+            else:
+                passed.append(Rejected(each.name, "kind", f"it is of the kind {each.kind}", damaged=False))
+
+    def _nothing(self, wanted: Kind, passed: list[Rejected]) -> NothingToRestore:
+        told = "; ".join(f"{each.name}: {each.reason}" for each in passed[:5]) or "it is empty"
+        return NothingToRestore(store=str(self.path), kind=wanted.value, rejected=told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +241,7 @@ class _Draft:
     arrays: Mapping[str, Array]
     state: bytes
 
-    def manifest(self, sequence: int, parent: str, parts: list[dict[str, Array]], written: list[Written], state: Any) -> Manifest:
+    def manifest(self, session: Session, parts: list[dict[str, Array]], written: list[Written], state: FileEntry) -> Manifest:
         tensors = {
             name: TensorEntry(
                 code_of(array, where=name), array.shape, (Slice(each.entry.name, name, (0,) * array.ndim, array.shape),)
@@ -194,9 +251,9 @@ class _Draft:
         }
         return Manifest(
             kind=self.kind,
-            sequence=sequence,
+            sequence=session.sequence,
             step=self.step,
-            parent=parent,
+            parent=session.parent,
             writers=max(1, len(written)),
             files=(*(each.entry for each in written), state),
             tensors=dict(sorted(tensors.items())),
@@ -220,10 +277,3 @@ def _named(arrays: Mapping[str, Any]) -> dict[str, Array]:
 def _step(state: Any) -> int:
     counter = state.get("counter", 0) if isinstance(state, Mapping) else 0
     return counter if type(counter) is int and counter >= 0 else 0
-
-
-def _told(rejected: list[Rejected]) -> str:
-    return "; ".join(f"{each.name}: {each.reason}" for each in rejected[:5]) or "it is empty"
-
-
-Swap = Callable[[Checkpoint], None]

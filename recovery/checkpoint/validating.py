@@ -105,7 +105,7 @@ def validate(
     manifest = describe(evidence, limits, kind=kind, name=name)
     if schema is not None and manifest.schema != schema:
         raise CheckpointInvalid(
-            where=where, problem="its tensors are not those of this state (names, dtypes or shapes)", reason="schema"
+            where=where, problem="its tensors are not those of this state (names, dtypes or shapes)", reason="unfit"
         )
     shapes = {each: (tensor.dtype, tensor.shape) for each, tensor in manifest.tensors.items()}
     arrays = evidence.arrays(shapes)

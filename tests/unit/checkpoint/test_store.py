@@ -14,12 +14,13 @@ from recovery.checkpoint.errors import CheckpointInvalid, NotACandidate, Nothing
 from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.manifest import JournalPosition
 from recovery.checkpoint.store import CheckpointStore
+from tests.unit.checkpoint.disks import RecordingDisk
 from tests.unit.checkpoint.making import Plain, same, small
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> CheckpointStore:
-    return CheckpointStore(tmp_path / "run")
+    return CheckpointStore(tmp_path / "run", disk=RecordingDisk())
 
 
 def test_what_is_loaded_is_what_was_saved(store: CheckpointStore) -> None:

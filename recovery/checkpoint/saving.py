@@ -1,0 +1,200 @@
+"""Saving: one save from its lease to the last step of retention.
+
+Owns the order of the steps around a commit, and what is said when one fails. Must not know where a state comes from. Invariant: until the rename nothing that was
+there has changed; the hint, the marks and the trash follow the commit and never go before it.
+
+`begun` holds the lease and gives an attempt with a sequence of its own; `finish` takes it from written shards to a committed, read back, current
+checkpoint. Whoever writes shards elsewhere (other processes) uses the same two.
+"""
+
+from __future__ import annotations
+
+import errno
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from recovery import logs
+from recovery.checkpoint import lease, marks
+from recovery.checkpoint.commit import Attempt
+from recovery.checkpoint.errors import CheckpointInvalid, SaveFailed, SpaceMissing
+from recovery.checkpoint.files import created
+from recovery.checkpoint.layout import Place, sequence_of
+from recovery.checkpoint.limits import MIB
+from recovery.checkpoint.manifest import Manifest
+from recovery.checkpoint.readback import ReadBack, read_back
+from recovery.checkpoint.retention import Keep, carry_out, empty_trash, plan, put_into_quarantine
+from recovery.checkpoint.scanning import Candidate, Rejected, look, newest_first, rejected
+from recovery.checkpoint.shards import Written
+from recovery.checkpoint.strict import canonical
+from recovery.checkpoint.validating import Evidence, validate
+from recovery.crashpoints import around
+
+_log: Final = logs.logger("checkpoint")
+
+MARGIN_BYTES: Final = MIB  # manifest, directories and rounding to blocks
+
+FULL: Final = {errno.ENOSPC, errno.EDQUOT}
+
+_FATES: Final = {
+    (False, False): "Nothing was committed, and what was written is removed.",
+    (True, False): "The new checkpoint exists, and may not survive a power cut.",
+    (True, True): "The new checkpoint exists.",
+}
+"""By (committed, durable)."""
+
+Record = Callable[[Manifest], None]
+"""Tells a journal that a checkpoint is committed; durable on return. Repeating it must be safe: a crash before it is repaired by telling again."""
+
+
+@dataclass
+class Known:
+    """What earlier saves of this process found. A committed checkpoint does not change, so only what is new is looked at."""
+
+    looked: dict[str, Candidate]
+
+    def refresh(self, place: Place) -> list[Candidate | Rejected]:
+        """Everything among the checkpoints, newest first."""
+        names = [name for name, is_directory in newest_first(place.listed()) if is_directory]
+        found = [self.looked.get(name) or look(place, name) for name in names]
+        self.looked = {each.name: each for each in found if isinstance(each, Candidate)}
+        return found
+
+
+@dataclass(frozen=True)
+class Session:
+    """A save under way. parent: the id of the newest checkpoint, or ""."""
+
+    attempt: Attempt
+    sequence: int
+    parent: str
+
+
+def prepare(place: Place) -> None:
+    """Make the directories that are missing, those above the store included. Durable on return."""
+    for directory in place.directories():
+        if not directory.is_dir():
+            with around("checkpoint.prepare"):
+                _make(place, directory)
+
+
+def _make(place: Place, directory: Path) -> None:
+    if not directory.parent.is_dir():
+        _make(place, directory.parent)
+    try:
+        place.disk.make_directory(directory)
+    except FileExistsError:
+        if not directory.is_dir():
+            raise
+    place.disk.sync_directory(directory.parent)
+
+
+@contextmanager
+def begun(place: Place, known: Known, *, needed_bytes: int, wait_seconds: float) -> Iterator[Session]:
+    """Hold the lease and an attempt's directory. Leaves nothing of an attempt that is not committed.
+
+    Raises StoreBusy, SpaceMissing, SaveFailed.
+    """
+    prepare(place)
+    with lease.held(place.root, wait_seconds=wait_seconds):
+        found = known.refresh(place)
+        _sweep(place, found)
+        require_space(place, needed_bytes)
+        newest = max((sequence_of(each.name) for each in found), default=0)
+        sequence = max(newest, 0) + 1
+        attempt = Attempt(place.disk, place.checkpoints, sequence, secrets.token_hex(8))
+        with _refusals(place, attempt):
+            attempt.begin()
+            parent = next((each.id for each in found if isinstance(each, Candidate)), "")
+            yield Session(attempt, sequence, parent)
+
+
+def finish(
+    place: Place,
+    known: Known,
+    session: Session,
+    manifest: Manifest,
+    evidence: Evidence,
+    written: Sequence[Written],
+    *,
+    keep: Keep,
+    policy: ReadBack,
+    record: Record | None = None,
+) -> Candidate:
+    """Validate, commit, tell the journal, read back, hint, retire: in this order. Raises CheckpointInvalid before the commit, SaveFailed after it."""
+    validate(evidence, place.limits)
+    session.attempt.write_manifest(manifest)
+    path = session.attempt.commit(manifest)
+    candidate = Candidate(path, manifest)
+    if record is not None:
+        with around("checkpoint.record"):
+            record(manifest)
+    try:
+        read_back(place.disk, path, manifest, written, policy, streams=place.streams)
+    except CheckpointInvalid as error:
+        put_into_quarantine(place, rejected(path.name, error))
+        raise _failed(place, "reading back", error.problem, "The new checkpoint was put into quarantine.") from error
+    if policy is ReadBack.FULL:
+        marks.put(place, marks.Mark.VERIFIED, path.name)
+    point(place, manifest)
+    known.looked[path.name] = candidate
+    carry_out(place, plan(known.refresh(place), marks.read(place), keep))
+    return candidate
+
+
+def point(place: Place, manifest: Manifest) -> None:
+    """Make `CURRENT` say which one is the newest. A hint: whoever reads it looks at the checkpoint itself."""
+    aside = place.root / f".CURRENT-{secrets.token_hex(8)}"
+    with around("checkpoint.current"):
+        with created(place.disk, aside) as file:
+            place.disk.write(file, canonical({"name": manifest.name, "id": manifest.id}))
+            place.disk.sync(file)
+        place.disk.replace(aside, place.current)
+        place.disk.sync_directory(place.root)
+
+
+def require_space(place: Place, needed_bytes: int) -> None:
+    """Raise SpaceMissing before anything is written. What is in the trash is deleted first if that is what it takes."""
+    needed = needed_bytes + MARGIN_BYTES
+    if place.disk.free_bytes(place.root) < needed:
+        empty_trash(place)
+    if (free := place.disk.free_bytes(place.root)) < needed:
+        _log.error("no room for a checkpoint", store=str(place.root), needed=needed, free=free)
+        raise SpaceMissing(store=str(place.root), needed=needed, free=free)
+
+
+def _sweep(place: Place, found: list[Candidate | Rejected]) -> None:
+    """What crashed saves left. The lease is ours, so nobody works on it any more."""
+    unfinished = plan((each for each in found if isinstance(each, Rejected) and not each.damaged), marks.Marks(), Keep())
+    carry_out(place, unfinished)
+    for name, _ in place.disk.names(place.root):
+        if name.startswith(".CURRENT-"):
+            with around("checkpoint.remove"):
+                place.disk.unlink(place.root / name)
+
+
+@contextmanager
+def _refusals(place: Place, attempt: Attempt) -> Iterator[None]:
+    """Remove an attempt that was not committed, raise the alarm, and say what the system refused."""
+    try:
+        yield
+    except BaseException as error:
+        try:
+            attempt.abandon()
+        except OSError as also:
+            error.add_note(f"What was written could not be removed ({also}); the next save sweeps it.")
+        if isinstance(error, OSError):
+            fate = _FATES[attempt.committed, attempt.durable]
+            advice = "Make room, then save again." if error.errno in FULL else "Look at the disk, then save again."
+            raise _failed(
+                place, Path(str(error.filename or attempt.path)).name, error.strerror or str(error), fate, advice
+            ) from error
+        raise
+
+
+def _failed(place: Place, step: str, problem: str, fate: str, advice: str = "Look at the disk, then save again.") -> SaveFailed:
+    _log.error("saving a checkpoint failed", store=str(place.root), step=step, problem=problem)
+    return SaveFailed(store=str(place.root), step=step, problem=problem, fate=fate, advice=advice)

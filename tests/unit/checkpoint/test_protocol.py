@@ -1,0 +1,207 @@
+"""The commit protocol, as the disk sees it: what is synced before what, what every refusal leaves, and what every power cut leaves."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from recovery.checkpoint.errors import CheckpointError, SaveFailed, SpaceMissing
+from recovery.checkpoint.files import LocalDisk
+from recovery.checkpoint.manifest import FILE, STATE
+from recovery.checkpoint.retention import Keep
+from recovery.checkpoint.store import CheckpointStore
+from tests.unit.checkpoint.disks import Call, PowerCut, RecordingDisk, refusing_at
+from tests.unit.checkpoint.making import same, small
+
+
+def told(log: list[Call], root: Path) -> list[str]:
+    """What changed what, with the names that are random left out."""
+    lines = []
+    for call in log:
+        path = call.path.relative_to(root).as_posix() if call.path != root else "."
+        parts = ["TMP" if part.startswith((".tmp-", ".CURRENT-")) else part for part in path.split("/")]
+        if call.what not in {"write", "reserve", "close"}:
+            lines.append(f"{call.what} {'/'.join(parts)}")
+    return lines
+
+
+def test_everything_is_synced_before_what_names_it_and_the_manifest_comes_last(tmp_path: Path) -> None:
+    disk = RecordingDisk()
+    store = CheckpointStore(tmp_path / "run", disk=disk)
+    store.save(small(0))
+    disk.log.clear()
+    saved = store.save(small(1))
+    shard = saved.manifest.shards()[0].name
+    assert told(disk.log, store.path) == [
+        "make_directory ckpt/TMP",
+        f"create ckpt/TMP/{shard}",
+        f"sync ckpt/TMP/{shard}",
+        f"create ckpt/TMP/{STATE}",
+        f"sync ckpt/TMP/{STATE}",
+        f"create ckpt/TMP/{FILE}",
+        f"sync ckpt/TMP/{FILE}",
+        "sync_directory ckpt/TMP",
+        "rename ckpt/TMP",
+        "sync_directory ckpt",
+        "create TMP",
+        "sync TMP",
+        "replace TMP",
+        "sync_directory .",
+    ]
+
+
+def test_a_new_store_is_durable_itself(tmp_path: Path) -> None:
+    disk = RecordingDisk()
+    root = tmp_path / "new" / "run"
+    CheckpointStore(root, disk=disk).save(small())
+    made = [call.path for call in disk.log if call.what == "make_directory"]
+    synced = [call.path for call in disk.log if call.what == "sync_directory"]
+    assert {root.parent, root, root / "ckpt"} <= set(made)
+    assert {path.parent for path in made} <= set(synced)
+
+
+def test_retired_checkpoints_leave_the_candidates_durably_before_they_are_deleted(tmp_path: Path) -> None:
+    disk = RecordingDisk()
+    store = CheckpointStore(tmp_path / "run", keep=Keep(last=1), disk=disk)
+    first = store.save(small(0))
+    disk.log.clear()
+    store.save(small(1))
+    lines = told(disk.log, store.path)
+    after = lines[lines.index(f"rename ckpt/{first.name}") :]
+    assert after[1] == "sync_directory ckpt"
+    assert {line.split()[0] for line in after[2:]} == {"unlink", "remove_directory"}
+    assert lines.index("sync_directory ckpt") < lines.index(f"rename ckpt/{first.name}")  # the new one was committed before
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_whatever_is_refused_the_old_checkpoint_stays_and_nothing_is_left_over(tmp_path: Path, error: int) -> None:
+    """Fault 30, and 7 (an error while syncing or closing is an error of the save): every call is refused once."""
+    disk = RecordingDisk()
+    store = CheckpointStore(tmp_path / "run", keep=Keep(last=2), disk=disk)
+    store.save(small(0))
+    store.save(small(1))
+    disk.log.clear()
+    last = store.save(small(2))
+    calls, step = len(disk.log), 3
+    assert calls > 25
+    for number in range(calls):
+        disk.refuse = refusing_at(number, error)
+        try:
+            last = store.save(small(step))
+        except SaveFailed as failed:
+            if failed.fate.startswith("The new checkpoint exists"):
+                last = store.latest("weights")
+                assert last.manifest.step == step
+        assert not [each for each in (store.path / "ckpt").iterdir() if each.name.startswith(".tmp-")]
+        loaded, passed = store.load_latest("weights")
+        assert loaded.manifest == last.manifest
+        assert same(loaded.arrays, small(loaded.manifest.step).arrays)
+        assert passed == ()
+        step += 1
+    disk.refuse = lambda _: None
+    assert store.save(small(step)).manifest.parent == last.id
+
+
+def test_a_refusal_before_the_commit_is_told_as_such(tmp_path: Path) -> None:
+    disk = RecordingDisk()
+    store = CheckpointStore(tmp_path / "run", disk=disk)
+    disk.refuse = lambda call: errno.EDQUOT if call.what == "write" else None
+    with pytest.raises(SaveFailed, match=r"Nothing was committed.*Make room"):
+        store.save(small())
+    assert store.scan() == []
+    assert not store.place.current.exists()
+
+
+def test_missing_room_is_seen_before_anything_is_written(tmp_path: Path) -> None:
+    class Full(RecordingDisk):
+        def free_bytes(self, path: Path) -> int:
+            return 1000
+
+    disk = Full()
+    store = CheckpointStore(tmp_path / "run", disk=disk)
+    with pytest.raises(SpaceMissing, match="1000 are free"):
+        store.save(small())
+    assert not [call for call in disk.log if call.what == "create"]
+
+
+CONTENTS: dict[str, Callable[[bytes, bytes], bytes]] = {
+    "nothing that was not synced": lambda durable, _: durable,
+    "zeros for what was not synced": lambda durable, now: durable + bytes(len(now) - len(durable)),
+    "half of what was not synced": lambda durable, now: max(durable, now[: len(now) // 2], key=len),
+    "all that was written": lambda _, now: now,
+}
+
+
+LEFT = [
+    (False, "nothing that was not synced"),
+    (True, "zeros for what was not synced"),
+    (True, "half of what was not synced"),
+    (True, "all that was written"),
+]
+"""(whether names that were not synced are there, what files hold)"""
+
+
+@pytest.mark.parametrize(("names_kept", "content"), LEFT)
+def test_every_power_cut_leaves_the_old_or_the_new_checkpoint(tmp_path: Path, names_kept: bool, content: str) -> None:
+    """Fault 5: every prefix of the log, with what was not synced dropped in several ways."""
+    disk = RecordingDisk()
+    base = tmp_path / "base"
+    base.mkdir()
+    store = CheckpointStore(base / "run", keep=Keep(last=1), disk=disk)
+    store.save(small(0))
+    begin = len(disk.log)
+    store.save(small(1))
+    committed = max(n for n, call in enumerate(disk.log) if call.what == "rename" and call.path.name.startswith(".tmp-")) + 1
+    cut = PowerCut(base)
+    for call in disk.log[:begin]:
+        cut.play(call)
+    steps = []
+    for number, call in enumerate(disk.log[begin:], begin):
+        cut.play(call)
+        left = tmp_path / f"left-{number}"
+        cut.lay_out(left, names_kept=names_kept, content=CONTENTS[content])
+        after = CheckpointStore(left / "run", disk=RecordingDisk())
+        loaded, _ = after.load_latest("weights")
+        assert same(loaded.arrays, small(loaded.manifest.step).arrays)
+        assert loaded.state == small(loaded.manifest.step).values
+        assert loaded.manifest.step == 1 or number < committed
+        steps.append(loaded.manifest.step)
+        again = after.save(small(2))
+        assert after.load_latest("weights")[0].manifest == again.manifest
+        assert not list((left / "run" / "ckpt").glob(".tmp-*"))
+    assert steps == sorted(steps)
+    assert set(steps) == {0, 1}
+
+
+def test_the_power_cut_sees_a_rename_that_was_not_preceded_by_a_sync(tmp_path: Path) -> None:
+    """The control: without the syncs of files the same replay does lose the checkpoint."""
+
+    class Careless(RecordingDisk):
+        def sync(self, file: int) -> None: ...
+
+    disk = Careless()
+    base = tmp_path / "base"
+    base.mkdir()
+    CheckpointStore(base / "run", disk=disk).save(small(0))
+    cut = PowerCut(base)
+    for call in disk.log:
+        cut.play(call)
+    cut.lay_out(tmp_path / "left", names_kept=True, content=CONTENTS["zeros for what was not synced"])
+    with pytest.raises(CheckpointError):
+        CheckpointStore(tmp_path / "left" / "run").load_latest("weights")
+
+
+def test_the_local_disk_syncs_for_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the recording disk leaves out: each sync reaches the system."""
+    synced: list[int] = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    disk = LocalDisk()
+    file = disk.create(tmp_path / "file")
+    disk.sync(file)
+    disk.sync_directory(tmp_path)
+    disk.close(file)
+    assert len(synced) == 2
+    assert synced[0] == file
