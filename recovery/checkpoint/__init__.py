@@ -14,6 +14,9 @@ from recovery.core.errors import ExtraMissing
 if TYPE_CHECKING:
     from recovery.checkpoint.fingerprint import Fingerprint as Fingerprint
     from recovery.checkpoint.generators import Generators as Generators
+    from recovery.checkpoint.inference import Hit as Hit
+    from recovery.checkpoint.inference import Identity as Identity
+    from recovery.checkpoint.inference import KVStore as KVStore
     from recovery.checkpoint.kinds import Kind as Kind
     from recovery.checkpoint.learning import Cursor as Cursor
     from recovery.checkpoint.learning import Learning as Learning
@@ -49,8 +52,11 @@ _PLACES: Final = {
     "Exposure": "lifecycle",
     "Fingerprint": "fingerprint",
     "Generators": "generators",
+    "Hit": "inference",
+    "Identity": "inference",
     "JournalPosition": "manifest",
     "Keep": "retention",
+    "KVStore": "inference",
     "Kind": "kinds",
     "Learning": "learning",
     "Lifecycle": "lifecycle",
@@ -79,7 +85,10 @@ __all__ = [
     "Exposure",
     "Fingerprint",
     "Generators",
+    "Hit",
+    "Identity",
     "JournalPosition",
+    "KVStore",
     "Keep",
     "Kind",
     "Learning",

@@ -61,9 +61,9 @@ class Attempt:
             self._put(FILE, manifest.to_bytes())
             self._disk.sync_directory(self.path)
 
-    def commit(self, manifest: Manifest) -> Path:
-        """Give it its name. After this it exists, whatever happens."""
-        target = self._parent / manifest.name
+    def commit(self, manifest: Manifest, *, name: str = "") -> Path:
+        """Give it its name, the manifest's own or another one. After this it exists, whatever happens."""
+        target = self._parent / (name or manifest.name)
         with around("checkpoint.commit"):
             self._disk.rename(self.path, target)
             self.committed = True
