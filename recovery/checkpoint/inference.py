@@ -33,6 +33,7 @@ from recovery.checkpoint.manifest import FORMAT, Manifest, Slice, TensorEntry, d
 from recovery.checkpoint.reading import Directory
 from recovery.checkpoint.shards import Array, Written, code_of
 from recovery.checkpoint.validating import validate
+from recovery.crashpoints import around
 
 GIB: Final = 1 << 30
 TRASH: Final = ".trash-"
@@ -234,7 +235,7 @@ class KVStore:
     def _remove(self, path: Path) -> None:
         """Rename, then delete, so that nobody meets half an entry under its name. Somebody else may be quicker."""
         trash = path.parent / f"{TRASH}{secrets.token_hex(8)}"
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), around("kv.forget"):
             if not path.name.startswith((TEMPORARY, TRASH)):
                 self._disk.rename(path, trash)
                 path = trash
