@@ -23,11 +23,12 @@ from blake3 import blake3
 
 from recovery.checkpoint import state as states
 from recovery.checkpoint import strict
-from recovery.checkpoint.commit import TEMPORARY, Attempt, Export
+from recovery.checkpoint.commit import Attempt, Export
 from recovery.checkpoint.errors import CheckpointError, CheckpointInvalid
 from recovery.checkpoint.files import Disk, LocalDisk, remove_tree
 from recovery.checkpoint.header import require_tensor_name
 from recovery.checkpoint.kinds import Kind
+from recovery.checkpoint.layout import TEMPORARY
 from recovery.checkpoint.limits import Limits
 from recovery.checkpoint.manifest import FORMAT, Manifest, Slice, TensorEntry, digest
 from recovery.checkpoint.reading import Directory
