@@ -34,6 +34,7 @@ _WEIGH: Final = (
         "unit/core/test_findings.py",
         "unit/core/test_maturing.py",
         "unit/core/test_evidence.py",
+        "unit/core/test_in_flight.py",
     ),
     ("unit/core/test_classes.py", "unit/core/test_truth.py"),
     ("model/test_model.py::test_these_settings_keep_the_promises_further_on",),
