@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -129,6 +130,11 @@ def test_a_contract_is_as_weak_as_itself(a: Contract) -> None:
 )
 def test_two_kinds_share_what_both_promise(a: Kind, b: Kind, kind: Kind) -> None:
     assert weaker(Contract(kind=a), Contract(kind=b)).kind is kind
+
+
+@pytest.mark.parametrize(("a", "b"), list(permutations([Kind.KEYED, Kind.SWALLOW, Kind.FIRST_SENT, Kind.COTRANSACTIONAL], 2)))
+def test_any_two_kinds_with_a_key_share_it(a: Kind, b: Kind) -> None:
+    assert weaker(replace(KEYED, kind=a), replace(KEYED, kind=b)).kind is Kind.KEYED
 
 
 def test_a_default_stays_named_only_where_it_decides() -> None:
