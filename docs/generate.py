@@ -236,7 +236,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "recover migrate": ("database", "from", "to", "migrated"),
     "recover replay": ("scenarios", "passed", "failed"),
     "recover demo": ("scenes", "holds"),
-    "recover checkpoint plan": ("plan", "measurement", "failures", "work_s", "intervals", "plot"),
+    "recover checkpoint plan": ("plan", "measurement", "failures", "simulation", "work_s", "intervals", "plot"),
     "recover contracts list": ("contracts",),
     "recover contracts show": ("provider", "contract", "digest", "measured", "statuses", "consequences"),
 }

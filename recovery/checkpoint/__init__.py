@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from recovery.checkpoint.limits import Limits as Limits
     from recovery.checkpoint.manifest import JournalPosition as JournalPosition
     from recovery.checkpoint.manifest import Manifest as Manifest
+    from recovery.checkpoint.measuring import Measurement as Measurement
+    from recovery.checkpoint.measuring import measure as measure
+    from recovery.checkpoint.planning import Plan as Plan
+    from recovery.checkpoint.planning import plan_interval as plan_interval
     from recovery.checkpoint.readback import ReadBack as ReadBack
     from recovery.checkpoint.resume import ResumeReport as ResumeReport
     from recovery.checkpoint.resume import verify_resume as verify_resume
@@ -55,20 +59,24 @@ _PLACES: Final = {
     "Hit": "inference",
     "Identity": "inference",
     "JournalPosition": "manifest",
-    "Keep": "retention",
     "KVStore": "inference",
+    "Keep": "retention",
     "Kind": "kinds",
     "Learning": "learning",
     "Lifecycle": "lifecycle",
     "Limits": "limits",
     "Look": "lifecycle",
     "Manifest": "manifest",
+    "Measurement": "measuring",
+    "Plan": "planning",
     "ReadBack": "readback",
     "Rejected": "scanning",
     "ResumeReport": "resume",
     "Stage": "lifecycle",
     "Tolerance": "tolerance",
     "Weights": "learning",
+    "measure": "measuring",
+    "plan_interval": "planning",
     "verify_resume": "resume",
 }
 
@@ -96,12 +104,16 @@ __all__ = [
     "Limits",
     "Look",
     "Manifest",
+    "Measurement",
+    "Plan",
     "ReadBack",
     "Rejected",
     "ResumeReport",
     "Stage",
     "Tolerance",
     "Weights",
+    "measure",
+    "plan_interval",
     "verify_resume",
 ]
 

@@ -161,6 +161,9 @@ def _retained(axes: Axes, plan: Plan, curve: Sequence[Outlook], rows: Sequence[C
         lw=1.2,
         label=_simulated(shown),
     )
+    if asked := [row.simulated for row in rows if row.asked]:
+        places = [s.interval_s for s in asked], _percent([s.shares.retained for s in asked])
+        axes.plot(*places, "o", ms=9, mfc="none", mec=STALLED, mew=2, label="asked for")
     top = 100 * planning.outlook(plan.situation, plan.optimum_s).shares.retained
     least, most = min([*middle, shares[-1]]), max([*middle, top])
     room = most - least

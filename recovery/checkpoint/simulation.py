@@ -66,6 +66,44 @@ def compare(plan: Plan, failures: Failures, asked: Sequence[float] = ()) -> tupl
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The best interval by simulation alone. From `from_s` to `to_s` no interval tried is worse with 95 % confidence; None: too few failures."""
+
+    interval_s: float
+    retained: float
+    from_s: float | None
+    to_s: float | None
+
+
+def search(plan: Plan, failures: Failures) -> Found:
+    """Try intervals around the plan's best one with the same failures, and take the one that retains most.
+
+    It does not assume that failures are independent of each other, as the closed form does; what it finds holds for these failures.
+    """
+    of = plan.situation
+    shortest_s = of.save_s * (1.05 if of.synchronous else 1.0)
+    tried = sorted({shortest_s, plan.optimum_s} | {plan.optimum_s * 2 ** (step / 8) for step in range(-16, 17)})
+    tried = [each for each in tried if each >= shortest_s]
+    lives = list(cycles(of, failures.at_s))
+    walls = [up_s + down_s for up_s, down_s in lives]
+    kept = [[durable(of, each, up_s) * (each - of.stall_s) for up_s, _ in lives] for each in tried]
+    totals = [math.fsum(each) for each in kept]
+    best = totals.index(max(totals))
+    equal: list[float] = []
+    for each, its in zip(tried, kept, strict=True):
+        less = [a - b for a, b in zip(kept[best], its, strict=True)]
+        half = half_width(less, walls)
+        if half is not None and math.fsum(less) / math.fsum(walls) <= half:
+            equal.append(each)
+    return Found(
+        interval_s=tried[best],
+        retained=totals[best] / math.fsum(walls),
+        from_s=equal[0] if equal else None,
+        to_s=equal[-1] if equal else None,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Up:
     """One time without failures, and what became of it. Seconds."""
@@ -129,12 +167,18 @@ def lived(situation: Situation, interval_s: float, up_s: float) -> Up:
     """What a time without failures leaves behind, by counting its saves."""
     work_s = interval_s - situation.stall_s
     begun = 0 if up_s < work_s else 1 + int((up_s - work_s) // interval_s)
-    first_s = work_s + situation.save_s
-    durable = 0 if up_s < first_s else 1 + int((up_s - first_s) // interval_s)
     if begun == 0:
         return Up(0.0, 0.0, 0)
     last_s = up_s - (work_s + (begun - 1) * interval_s)
-    return Up(durable * work_s, (begun - 1) * situation.stall_s + min(situation.stall_s, last_s), begun)
+    return Up(
+        durable(situation, interval_s, up_s) * work_s, (begun - 1) * situation.stall_s + min(situation.stall_s, last_s), begun
+    )
+
+
+def durable(situation: Situation, interval_s: float, up_s: float) -> int:
+    """How many saves became durable in a time without failures; one that ends with the failure did."""
+    first_s = interval_s - situation.stall_s + situation.save_s
+    return 0 if up_s < first_s else 1 + int((up_s - first_s) // interval_s)
 
 
 def half_width(kept: Sequence[float], walls: Sequence[float]) -> float | None:

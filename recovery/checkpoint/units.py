@@ -195,6 +195,14 @@ def shown_span(seconds: float) -> str:
     raise AssertionError(seconds)
 
 
+def short_span(seconds: float) -> str:
+    """Three places in one unit, for columns: "375 s", "24.9 min", "3.09 h", "31.3 d"."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= (2 * length if unit == "d" else 10 * length if unit == "min" else length):
+            return f"{seconds / length:.3g} {unit}" if seconds < 1000 * length else f"{seconds / length:,.0f} {unit}"
+    return shown_span(seconds)
+
+
 def shown_share(share: float) -> str:
     """A share as per cent: one place, and near nothing or everything as many as tell it from that: "95.9 %", "99.99938 %"."""
     rest = 100 * min(abs(share), abs(1 - share))

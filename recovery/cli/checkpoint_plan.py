@@ -72,11 +72,12 @@ def plan(output: Output, asked: Asked) -> ExitCode:
     made = planning.plan(build.situation(bandwidth))
     known = known if known is not None else _drawn(asked.failing, mtbf_s)
     rows = simulation.compare(made, known, intervals)
+    found = simulation.search(made, known)
     if asked.plot is not None:
         plotting.intervals(asked.plot, made, rows)
     from recovery.console import checkpoint_plan as report
 
-    told = report.Told(plan=made, measured=measured, failures=known, rows=rows, work_s=work_s, plot=asked.plot)
+    told = report.Told(plan=made, measured=measured, failures=known, rows=rows, found=found, work_s=work_s, plot=asked.plot)
     output.answer(lambda: _document(told), lambda paper: report.planned(paper, told))
     return ExitCode.SETTLED
 
@@ -149,6 +150,7 @@ def _document(told: Any) -> Document:
             "count": len(told.failures.at_s),
             "mtbf_s": told.failures.mtbf_s,
         },
+        "simulation": asdict(told.found),
         "work_s": told.work_s,
         "intervals": [_row(row, told.work_s) for row in told.rows],
         "plot": None if told.plot is None else str(told.plot),

@@ -50,7 +50,7 @@ def test_a_plot_says_its_units_its_floor_and_its_best_interval(tmp_path: Path) -
 
 
 def test_what_is_not_there_is_not_drawn(tmp_path: Path) -> None:
-    drawn(tmp_path / "p.svg", made(), count=4)
+    drawn(tmp_path / "p.svg", made(interval="30m"), count=4)
     text = words(tmp_path / "p.svg")
     assert "down" not in text
     assert "too few for a confidence interval" in text

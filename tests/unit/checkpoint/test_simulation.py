@@ -103,6 +103,39 @@ def test_a_comparison_has_the_best_and_what_was_asked_for() -> None:
         simulation.compare(planning.plan(LLAMA), failures.exponential(11135.0, count=50), [50.0])
 
 
+def test_the_search_finds_the_closed_forms_optimum_where_failures_have_no_memory() -> None:
+    best = planning.plan(LLAMA)
+    found = simulation.search(best, failures.exponential(11135.0, count=20_000, seed=3))
+    assert found.from_s is not None
+    assert found.to_s is not None
+    assert found.from_s <= found.interval_s <= found.to_s
+    assert found.interval_s == pytest.approx(best.optimum_s, rel=0.2)
+    assert found.retained == pytest.approx(best.outlook.shares.retained, abs=0.002)
+
+
+def test_the_search_follows_the_failures_that_it_is_given() -> None:
+    """Failures like clockwork, every 1000 s: the best save is durable just before. The closed form cannot know."""
+    of = situation(1000.0, 10.0, 1.0)
+    clockwork = Failures("clockwork", tuple(1000.0 * n for n in range(1, 50)))
+    found = simulation.search(planning.plan(of), clockwork)
+    plain = simulation.simulate(of, planning.plan(of).optimum_s, clockwork)
+    assert found.retained > plain.shares.retained
+    assert found.interval_s != planning.plan(of).optimum_s
+    assert found.retained == simulation.simulate(of, found.interval_s, clockwork).shares.retained
+    assert found.from_s == found.to_s == found.interval_s  # without spread every difference counts
+
+
+def test_the_search_keeps_to_what_can_be_kept() -> None:
+    for of in (situation(1000.0, 10.0, 0.0), situation(1000.0, 900.0, 900.0)):
+        found = simulation.search(planning.plan(of), failures.exponential(1000.0, count=100))
+        planning.feasible(of, found.interval_s)
+
+
+def test_four_failures_tell_no_range_of_intervals() -> None:
+    found = simulation.search(planning.plan(LLAMA), failures.exponential(11135.0, count=4))
+    assert (found.from_s, found.to_s) == (None, None)
+
+
 def test_an_infeasible_interval_is_not_simulated() -> None:
     with pytest.raises(ScheduleInfeasible):
         simulation.simulate(LLAMA, 99.0, Failures("", (1000.0,)))

@@ -161,6 +161,14 @@ def test_what_is_shown_is_within_two_percent(seconds: float) -> None:
     assert total == pytest.approx(seconds, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(375, "375 s"), (599.6, "600 s"), (1492, "24.9 min"), (11135, "3.09 h"), (30 * 86400, "30 d"), (1e8, "1,157 d")],
+)
+def test_a_duration_has_one_unit_in_columns(seconds: float, shown: str) -> None:
+    assert units.short_span(seconds) == shown
+
+
 def test_sizes_and_shares_are_shown() -> None:
     assert [units.shown_size(count) for count in (1, 999, 1000, 268435456, 2 * 10**12)] == [
         "1 B",
