@@ -7,38 +7,29 @@ afterwards, and what is returned was validated in full.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
-
-import numpy as np
+from typing import Final, Protocol, TypeVar
 
 from recovery.checkpoint import lease, marks
-from recovery.checkpoint import state as states
-from recovery.checkpoint.commit import Export, balanced
-from recovery.checkpoint.errors import CheckpointError, CheckpointInvalid, NotACandidate, NothingToRestore
+from recovery.checkpoint.draft import drafted
+from recovery.checkpoint.errors import CheckpointError, NotACandidate, NothingToRestore
 from recovery.checkpoint.files import Disk, LocalDisk
-from recovery.checkpoint.header import require_tensor_name
-from recovery.checkpoint.kinds import Kind, require_stored
+from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.layout import NAME, Place
 from recovery.checkpoint.limits import Limits
-from recovery.checkpoint.manifest import FileEntry, JournalPosition, Manifest, Slice, TensorEntry
+from recovery.checkpoint.manifest import JournalPosition
 from recovery.checkpoint.marks import Mark
 from recovery.checkpoint.readback import ReadBack
 from recovery.checkpoint.reading import Directory
 from recovery.checkpoint.retention import Keep, Plan, carry_out, plan
-from recovery.checkpoint.saving import Known, Record, Session, begun, finish
+from recovery.checkpoint.saving import Known, Record, begun, finish
 from recovery.checkpoint.scanning import Candidate, Rejected, look, rejected, scan
-from recovery.checkpoint.shards import Array, Written, code_of
 from recovery.checkpoint.validating import Capture, Checkpoint, validate
 
 T = TypeVar("T", contravariant=True)
-
-WIDE_BYTES: Final = 8 << 20
-"""From here on a save is worth a second stream."""
 
 STREAMS: Final = min(2, os.cpu_count() or 1)
 
@@ -91,18 +82,10 @@ class CheckpointStore:
 
         Raises CheckpointInvalid or SpaceMissing (nothing was committed), StoreBusy, SaveFailed (it says what exists).
         """
-        require_stored(capture.kind)
-        value = capture.state()
-        state = states.to_bytes(value, self.place.limits)
-        arrays = _named(capture.arrays)
-        draft = _Draft(capture.kind, _step(value) if step is None else step, journal, fingerprint, arrays, state)
-        size = sum(array.nbytes for array in arrays.values())
-        with begun(self.place, self.known, needed_bytes=size + len(state), wait_seconds=self.wait.total_seconds()) as session:
-            attempt = session.attempt
-            parts = balanced(arrays, self.place.streams if size >= WIDE_BYTES else 1)
-            written = attempt.write_shards(parts, streams=self.place.streams)
-            manifest = draft.manifest(session, parts, written, attempt.write_state(state))
-            export = Export(attempt.path.name, manifest.to_bytes(), {each.entry.name: each for each in written}, arrays, state)
+        draft = drafted(capture, self.place.limits, step=step, journal=journal, fingerprint=fingerprint)
+        needed = draft.array_bytes + len(draft.state)
+        with begun(self.place, self.known, needed_bytes=needed, wait_seconds=self.wait.total_seconds()) as session:
+            manifest, export, written = draft.write(session.attempt, session.sequence, session.parent, streams=self.place.streams)
             return finish(
                 self.place, self.known, session, manifest, export, written, keep=self.keep, policy=self.read_back, record=record
             )
@@ -228,52 +211,3 @@ class CheckpointStore:
     def _nothing(self, wanted: Kind, passed: list[Rejected]) -> NothingToRestore:
         told = "; ".join(f"{each.name}: {each.reason}" for each in passed[:5]) or "it is empty"
         return NothingToRestore(store=str(self.path), kind=wanted.value, rejected=told)
-
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """What is to be saved, before it has a place."""
-
-    kind: Kind
-    step: int
-    journal: JournalPosition | None
-    fingerprint: str
-    arrays: Mapping[str, Array]
-    state: bytes
-
-    def manifest(self, session: Session, parts: list[dict[str, Array]], written: list[Written], state: FileEntry) -> Manifest:
-        tensors = {
-            name: TensorEntry(
-                code_of(array, where=name), array.shape, (Slice(each.entry.name, name, (0,) * array.ndim, array.shape),)
-            )
-            for part, each in zip(parts, written, strict=True)
-            for name, array in part.items()
-        }
-        return Manifest(
-            kind=self.kind,
-            sequence=session.sequence,
-            step=self.step,
-            parent=session.parent,
-            writers=max(1, len(written)),
-            files=(*(each.entry for each in written), state),
-            tensors=dict(sorted(tensors.items())),
-            journal=self.journal,
-            fingerprint=self.fingerprint,
-        )
-
-
-def _named(arrays: Mapping[str, Any]) -> dict[str, Array]:
-    """The arrays, each under a name that a tensor may have. Raises CheckpointInvalid."""
-    for name, array in arrays.items():
-        require_tensor_name(name, where="the state")
-        if not isinstance(array, np.ndarray):
-            raise CheckpointInvalid(
-                where=f"the state, {name}", problem=f"it is a {type(array).__name__} and no array", reason="dtype"
-            )
-        code_of(array, where=f"the state, {name}")
-    return dict(arrays)
-
-
-def _step(state: Any) -> int:
-    counter = state.get("counter", 0) if isinstance(state, Mapping) else 0
-    return counter if type(counter) is int and counter >= 0 else 0

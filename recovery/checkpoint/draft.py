@@ -1,0 +1,99 @@
+"""A draft: what is to be saved, taken from a capture before it has a place.
+
+Owns the way from a capture to shards and a manifest, wherever they are written. Must not know directories. Invariant: what cannot be saved is refused
+before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from recovery.checkpoint import state as states
+from recovery.checkpoint.commit import Attempt, Export, balanced
+from recovery.checkpoint.errors import CheckpointInvalid
+from recovery.checkpoint.header import require_tensor_name
+from recovery.checkpoint.kinds import Kind, require_stored
+from recovery.checkpoint.limits import Limits
+from recovery.checkpoint.manifest import FileEntry, JournalPosition, Manifest, Slice, TensorEntry
+from recovery.checkpoint.shards import Array, Written, code_of
+from recovery.checkpoint.validating import Capture
+
+WIDE_BYTES: Final = 8 << 20
+"""From here on a save is worth a second stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A state to be saved."""
+
+    kind: Kind
+    step: int
+    journal: JournalPosition | None
+    fingerprint: str
+    arrays: Mapping[str, Array]
+    state: bytes
+
+    @property
+    def array_bytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays.values())
+
+    def write(self, attempt: Attempt, sequence: int, parent: str, *, streams: int) -> tuple[Manifest, Export, list[Written]]:
+        """Write shards and state, each durable on return. The manifest is made and not written: it must be validated first."""
+        parts = balanced(self.arrays, streams if self.array_bytes >= WIDE_BYTES else 1)
+        written = attempt.write_shards(parts, streams=streams)
+        manifest = self._manifest(sequence, parent, parts, written, attempt.write_state(self.state))
+        by_name = {each.entry.name: each for each in written}
+        return manifest, Export(attempt.path.name, manifest.to_bytes(), by_name, self.arrays, self.state), written
+
+    def _manifest(
+        self, sequence: int, parent: str, parts: list[dict[str, Array]], written: list[Written], state: FileEntry
+    ) -> Manifest:
+        tensors = {
+            name: TensorEntry(
+                code_of(array, where=name), array.shape, (Slice(each.entry.name, name, (0,) * array.ndim, array.shape),)
+            )
+            for part, each in zip(parts, written, strict=True)
+            for name, array in part.items()
+        }
+        return Manifest(
+            kind=self.kind,
+            sequence=sequence,
+            step=self.step,
+            parent=parent,
+            writers=max(1, len(written)),
+            files=(*(each.entry for each in written), state),
+            tensors=dict(sorted(tensors.items())),
+            journal=self.journal,
+            fingerprint=self.fingerprint,
+        )
+
+
+def drafted(
+    capture: Capture, limits: Limits, *, step: int | None = None, journal: JournalPosition | None = None, fingerprint: str = ""
+) -> Draft:
+    """The draft of a capture. Raises CheckpointInvalid, LimitExceeded, WrongKind."""
+    require_stored(capture.kind)
+    value = capture.state()
+    state = states.to_bytes(value, limits)
+    return Draft(capture.kind, _step(value) if step is None else step, journal, fingerprint, _named(capture.arrays), state)
+
+
+def _named(arrays: Mapping[str, Any]) -> dict[str, Array]:
+    """The arrays, each under a name that a tensor may have. Raises CheckpointInvalid."""
+    for name, array in arrays.items():
+        require_tensor_name(name, where="the state")
+        if not isinstance(array, np.ndarray):
+            raise CheckpointInvalid(
+                where=f"the state, {name}", problem=f"it is a {type(array).__name__} and no array", reason="dtype"
+            )
+        code_of(array, where=f"the state, {name}")
+    return dict(arrays)
+
+
+def _step(state: Any) -> int:
+    counter = state.get("counter", 0) if isinstance(state, Mapping) else 0
+    return counter if type(counter) is int and counter >= 0 else 0
