@@ -56,7 +56,7 @@ class Point:
     step: int  # completed updates, counted along the uninterrupted run
     loss: float | None  # first value of the history's last row
     apart: float  # largest difference of a weight
-    ulps: int | None  # largest distance of a weight, in units in the last place
+    ulps: int  # the distance of that weight, in units in the last place
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +145,15 @@ def trajectories(make: Make, step: Step, state: Learning, updates: int, exact: T
 
 def point(step: int, expected: Moment, found: Moment) -> Point:
     """How far apart the weights are after an update."""
-    apart, ulps = 0.0, None
+    apart, ulps = 0.0, 0
     for name, one in expected.tensors.items():
         other = found.tensors.get(name)
         if _group(name) != WEIGHTS or other is None or one.shape != other.shape or one.dtype.kind != "f" or not one.size:
             continue
-        apart = max(apart, float(np.abs(one.astype(np.float64) - other.astype(np.float64)).max()))
-        ulps = max(ulps or 0, int(distance(one, other).max()))
+        gaps = np.abs(one.astype(np.float64) - other.astype(np.float64)).reshape(-1)
+        furthest = int(gaps.argmax())
+        if gaps[furthest] > apart:
+            apart, ulps = float(gaps[furthest]), int(distance(one, other).reshape(-1)[furthest])
     return Point(step, last_loss(found.tensors), apart, ulps)
 
 

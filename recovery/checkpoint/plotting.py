@@ -76,7 +76,7 @@ def ready(path: Path) -> None:
 def intervals(path: Path, plan: Plan, rows: Sequence[Compared]) -> None:
     """Overhead, interruptions and retained progress over intervals. Raises as `ready` does, and PlotRefused where it cannot be written."""
     ready(path)
-    with _drawing() as figure:
+    with drawing() as figure:
         figure.set_size_inches(8.2, 8.6)
         kept, cost, often = figure.subplots(3, 1, sharex=True, height_ratios=(3, 3, 2))
         grid = _grid(plan, rows)
@@ -89,11 +89,11 @@ def intervals(path: Path, plan: Plan, rows: Sequence[Compared]) -> None:
         _infeasible(kept, plan, grid)
         _scale(often, grid)
         _titled(figure, plan)
-        _write(figure, path)
+        write(figure, path)
 
 
 @contextmanager
-def _drawing() -> Iterator[Figure]:
+def drawing() -> Iterator[Figure]:
     """A figure of its own, without pyplot: nothing is kept, no window is opened, whatever the user has configured."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -107,7 +107,7 @@ def _drawing() -> Iterator[Figure]:
         yield figure
 
 
-def _write(figure: Figure, path: Path) -> None:
+def write(figure: Figure, path: Path) -> None:
     """Whole or not at all: written beside, then renamed."""
     metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}  # the same plot is the same file
     try:

@@ -104,18 +104,24 @@ class ReferenceTrainer:
         left = max(0, self.config["horizon"] - update) / self.config["horizon"]
         return float(self.config["rate_least"] + (self.config["rate"] - self.config["rate_least"]) * left)
 
+    @staticmethod
+    def total(rows: Array) -> Array:
+        """The sum along the first axis, from left to right: the order is part of the result."""
+        total: Array = np.add.accumulate(rows, axis=0)[-1]
+        return total
+
     def _learn_from(self, tokens: Array, target: float, gradients: dict[str, Array]) -> float:
         """Half the squared error of one example; adds its gradients."""
         kept = self.masks.random(self.config["hidden"]) >= self.config["dropout"]
         scale = kept / (1.0 - self.config["dropout"])
-        embedded = _total(self.weights["embedding"][tokens]) / len(tokens)
-        reached = _total(embedded[:, None] * self.weights["hidden"])
+        embedded = self.total(self.weights["embedding"][tokens]) / len(tokens)
+        reached = self.total(embedded[:, None] * self.weights["hidden"])
         hidden = reached / (1.0 + np.abs(reached)) * scale
-        error = float(_total(hidden * self.weights["output"])) - target
+        error = float(self.total(hidden * self.weights["output"])) - target
         gradients["output"] += error * hidden
         back = error * self.weights["output"] * scale / (1.0 + np.abs(reached)) ** 2
         gradients["hidden"] += embedded[:, None] * back[None, :]
-        share = _total((self.weights["hidden"] * back[None, :]).T) / len(tokens)
+        share = self.total((self.weights["hidden"] * back[None, :]).T) / len(tokens)
         for token in tokens:
             gradients["embedding"][token] += share
         return 0.5 * error * error
@@ -146,7 +152,7 @@ def _data(config: Mapping[str, Any], rng: np.random.Generator) -> tuple[list[str
     letters = "".join(sorted(config["vocabulary"]))
     drawn = rng.integers(len(letters), size=(config["examples"], config["letters"]))
     values = rng.integers(-8, 9, size=len(letters)) / 8.0
-    return ["".join(letters[each] for each in text) for text in drawn], _total(values[drawn].T) / config["letters"]
+    return ["".join(letters[each] for each in text) for text in drawn], ReferenceTrainer.total(values[drawn].T) / config["letters"]
 
 
 def _initial(config: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Array]:
@@ -156,12 +162,6 @@ def _initial(config: Mapping[str, Any], rng: np.random.Generator) -> dict[str, A
         "output": (config["hidden"],),
     }
     return {name: rng.random(size) - 0.5 for name, size in sizes.items()}
-
-
-def _total(rows: Array) -> Array:
-    """The sum along the first axis, from left to right: the order is part of the result."""
-    total: Array = np.add.accumulate(rows, axis=0)[-1]
-    return total
 
 
 def _power(base: float, exponent: int) -> float:

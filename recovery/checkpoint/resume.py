@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from recovery.checkpoint import parting
 from recovery.checkpoint.ablation import Dropped, Trajectory, point
@@ -26,6 +26,7 @@ from recovery.checkpoint.trainers import Make, Step, name_of
 REFERENCE: Final = ("recovery.checkpoint.reference:make", "recovery.checkpoint.reference:step")
 """What is verified unless a trainer is named."""
 
+UNINTERRUPTED: Final = "uninterrupted"
 RESUMED: Final = "resumed"
 
 
@@ -103,14 +104,22 @@ class ResumeReport:
         }
 
 
-class Watch:
-    """Whoever shows progress. This one shows nothing."""
+class Watch(Protocol):
+    """Whoever shows progress."""
 
     def part(self, doing: str, updates: int) -> None:
         """A part begins, with so many updates."""
 
     def beat(self) -> None:
         """One update of it is done."""
+
+
+class _Nobody:
+    def part(self, doing: str, updates: int) -> None:
+        pass
+
+    def beat(self) -> None:
+        pass
 
 
 def verify_resume(
@@ -142,7 +151,7 @@ def verify_resume(
     if fresh_process:
         make, step = name_of(make, "make"), name_of(step, "step")
     with _place(directory) as place:
-        return _Verification(place, make, step, before, parts, contract, fresh_process, watch or Watch()).report(ablate)
+        return _Verification(place, make, step, before, parts, contract, fresh_process, watch or _Nobody()).report(ablate)
 
 
 @dataclass(slots=True)
@@ -165,7 +174,7 @@ class _Verification:
         self._part("interrupted", "up to the save", self.before, trace=first, save=True)
         found = self._compare(whole, first, 1, self.before)
         finding = Finding.NOT_REPEATABLE if found else Finding.EXACT
-        lines = [_line("uninterrupted", whole, whole, 1, total)]
+        lines = [_line(UNINTERRUPTED, whole, whole, 1, total)]
         dropped: tuple[Dropped, ...] = ()
         less: list[Trajectory] = []
         if found is None:

@@ -63,3 +63,33 @@ class Contract:
 
 EXACT: Final = Contract("exact", "one implementation, one runtime fingerprint: the same operations in the same order")
 """Everything in every bit. The reference trainer keeps it, and so does numpy's elementwise arithmetic."""
+
+DETERMINISTIC: Final = Contract(
+    "torch-deterministic",
+    "torch, the same build, device type, threads and ranks, torch.use_deterministic_algorithms(True): every kernel adds in one order",
+)
+"""Everything in every bit, too. What it asks for: https://docs.pytorch.org/docs/stable/notes/randomness.html"""
+
+_SUMS: Final = (
+    "sums of float32 in another order differ by about the square root of their length in units of 2^-24 of the sum of magnitudes"
+)
+
+REORDERED: Final = Contract(
+    "torch-reordered",
+    "torch on float32 without deterministic algorithms, or with other threads or ranks than before: sums come in another order",
+    (
+        Tolerance(
+            "w",
+            2.0**-12,
+            f"{_SUMS}; Adam divides by the root of v, and an update moves a weight by about the learning rate at most",
+        ),
+        Tolerance("m", 2.0**-8, f"{_SUMS}; gradients cancel where a loss is small, and what is left of them has fewer digits"),
+        Tolerance("v", 2.0**-8, f"{_SUMS}; squares double the relative difference of a gradient"),
+        Tolerance("history", 2.0**-8, f"{_SUMS}; a loss is a sum over a batch of what the weights' differences have moved"),
+    ),
+)
+"""For tens of updates after a resume, not for thousands: differences grow with every update, as those between two runs on one machine do. A
+lost generator, cursor or counter has no tolerance here, and lost moments move weights by far more than the bound."""
+
+CONTRACTS: Final = {each.name: each for each in (EXACT, DETERMINISTIC, REORDERED)}
+"""By name."""

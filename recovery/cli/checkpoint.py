@@ -16,7 +16,7 @@ from recovery.cli.output import Output
 from recovery.core.errors import ExitCode
 
 checkpoint = typer.Typer(
-    help="Checkpoints of training and inference: how often to save them.",
+    help="Checkpoints of training and inference: how often to save them, and whether a run that is resumed is the same run.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -105,5 +105,54 @@ def plan(
             plot=plot,
         )
         return it.plan(output, asked)
+
+    _carry_out(context, Common(as_json=as_json, debug=debug), carry_out)
+
+
+@checkpoint.command("verify-resume")
+def verify_resume(
+    context: typer.Context,
+    make: Annotated[
+        str | None,
+        typer.Option(
+            "--make", metavar="MODULE:FUNCTION", help="Makes your trainer at its beginning. Default: the reference trainer."
+        ),
+    ] = None,
+    step: Annotated[
+        str | None, typer.Option("--step", metavar="MODULE:FUNCTION", help="Does one update of it. Belongs to --make.")
+    ] = None,
+    before: Annotated[int, typer.Option("--before", metavar="N", min=1, help="Updates before the save.")] = 17,
+    after: Annotated[
+        list[int] | None,
+        typer.Option("--after", metavar="N", min=1, help="Updates after the restore; several are several resumes. Default: 23."),
+    ] = None,
+    contract: Annotated[
+        str,
+        typer.Option(
+            "--contract",
+            metavar="NAME",
+            help="How equal: exact, torch-deterministic (also exact) or torch-reordered (bounds on floats).",
+        ),
+    ] = "exact",
+    ablate: Annotated[
+        bool, typer.Option("--ablate/--no-ablate", help="Drop each field in turn, and show what weights alone come to.")
+    ] = True,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the trajectories as .png or .svg. Needs the extra `plot`.")
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option("--keep", metavar="DIR", help="Keep the checkpoints in DIR/store; DIR is new or empty.")
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Verify that a resume is exact: 17 updates, a save, a fresh process and 23 more against 40 in one go, in every field after every update."""
+    if (make is None) != (step is None):
+        raise typer.BadParameter("give both, or neither for the reference trainer.", param_hint="--make, --step")
+
+    def carry_out(output: Output, common: Common) -> ExitCode:  # noqa: ARG001  # it needs no database
+        from recovery.cli import checkpoint_resume as it
+
+        return it.verify_resume(output, it.Asked(make, step, before, tuple(after or (23,)), contract, ablate, plot, keep))
 
     _carry_out(context, Common(as_json=as_json, debug=debug), carry_out)

@@ -1,4 +1,4 @@
-"""Progress: bytes and their rate while something long goes on.
+"""Progress: bytes and their rate, or updates, while something long goes on.
 
 Owns the bar. Invariant: it goes to stderr, and only to a terminal; a pipe hears nothing, and the answer is never mixed with it.
 """
@@ -8,9 +8,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TransferSpeedColumn,
+)
 
 from recovery.console import words
 
@@ -23,3 +34,29 @@ def written(what: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(words.bounded(what), total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+class Updates:
+    """A bar for each part of a verification, filled by its updates."""
+
+    def __init__(self) -> None:
+        console = Console(file=sys.stderr)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("updates"), TimeElapsedColumn())
+        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._task: TaskID | None = None
+
+    def part(self, doing: str, updates: int) -> None:
+        """A part begins; the one before it is done."""
+        self._task = self._bar.add_task(words.bounded(doing), total=updates)
+
+    def beat(self) -> None:
+        """One update is done."""
+        if self._task is not None:
+            self._bar.advance(self._task)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._bar.stop()

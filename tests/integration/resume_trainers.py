@@ -113,6 +113,32 @@ class RestoresFloatsThroughText(ReferenceTrainer):
             self.second[name] = np.array([float(f"{each:.6e}") for each in values.flat]).reshape(values.shape)
 
 
+class AddsInAnotherOrder(ReferenceTrainer):
+    """In float32; after a resume its sums go from right to left, as with another number of threads."""
+
+    turned = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        for named in (self.weights, self.first, self.second):
+            for name, values in named.items():
+                named[name] = values.astype(np.float32)
+
+    def total(self, rows: Any) -> Any:  # type: ignore[override]
+        return super().total(rows[::-1] if self.turned else rows)
+
+    def restore(self, state: Learning) -> None:
+        super().restore(state)
+        self.turned = True
+
+
+class LosesItsMomentsAsWell(AddsInAnotherOrder):
+    def step(self) -> None:
+        if self.turned and self.counter == 17:
+            self.first = {name: np.zeros_like(values) for name, values in self.first.items()}
+        super().step()
+
+
 class Epochs(ReferenceTrainer):
     """Goes through all examples in an order of each epoch's own, five of them; six updates of two cross two epochs."""
 

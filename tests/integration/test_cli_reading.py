@@ -197,6 +197,7 @@ ELSEWHERE = {
         "fence",
         "forget",
         "checkpoint plan",
+        "checkpoint verify-resume",
         "contracts list",
         "contracts show",
     )

@@ -19,6 +19,7 @@ from recovery.checkpoint.learning import Learning
 from recovery.checkpoint.reference import ReferenceTrainer, make
 from recovery.checkpoint.resume import Finding, ResumeReport, verify_resume
 from recovery.checkpoint.resuming import Shelf
+from recovery.checkpoint.tolerance import REORDERED
 from tests.integration import resume_trainers as trainers
 
 MODULE = "tests.integration.resume_trainers"
@@ -249,6 +250,28 @@ def test_a_checkpoint_of_another_run_is_refused(
     with pytest.raises(CheckpointInvalid, match=problem):
         Shelf(tmp_path).load().check_fits(run.capture())
     assert run.capture().digest == before
+
+
+# -- tolerance ---------------------------------------------------------------------------------------------------------
+
+
+def test_sums_in_another_order_are_within_the_contract_for_them_and_not_exact() -> None:
+    assert here(trainers.AddsInAnotherOrder).finding is Finding.HIDDEN_STATE
+    assert here(trainers.AddsInAnotherOrder, contract=REORDERED).finding is Finding.EXACT
+
+
+def test_lost_moments_are_outside_the_contract_for_sums_in_another_order() -> None:
+    report = here(trainers.LosesItsMomentsAsWell, contract=REORDERED)
+    assert report.finding is Finding.HIDDEN_STATE
+    assert report.divergence is not None
+    assert (report.divergence.step, report.divergence.field) == (18, "m/embedding")
+
+
+def test_the_contract_reaches_a_fresh_process_and_its_ablation() -> None:
+    """Under it the ablation still misses every field that updates read."""
+    report = verify_resume(f"{MODULE}:AddsInAnotherOrder", f"{MODULE}:step", after=3, contract=REORDERED)
+    assert report.ok
+    assert {each.field for each in report.dropped if each.diverged} >= {"w", "m", "v", "counter", "generators.draws"}
 
 
 # -- what else can be wrong --------------------------------------------------------------------------------------------
