@@ -30,7 +30,8 @@ POLL = timedelta(milliseconds=250)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What a reconciler is given. `hold` and `drop` keep the lease of a run alive; `raise_mark` lifts the clock to a journaled time."""
+    """What a reconciler is given. `hold` and `drop` keep the lease of a run alive; `raise_mark` lifts the clock to a journaled time;
+    `held_contracts`: those that are held, as a load or the last renewal of a lease has read; `hear`: what a load reads."""
 
     workflows: Mapping[str, Workflow[..., Any]]
     budget: Budget
@@ -42,6 +43,8 @@ class World:
     raise_mark: Callable[[int], None]
     hold: Callable[[RunRow], None]
     drop: Callable[[RunRow], None]
+    held_contracts: Callable[[], frozenset[str]]
+    hear: Callable[[frozenset[str]], None]
 
     def owner(self) -> Owner:
         return self.identify(self.token())
@@ -94,7 +97,8 @@ async def take(world: World, row: RunRow) -> RunRow:
 
 
 async def claim(world: World, seen: RunRow) -> RunRow | None:
-    """Raise the epoch, whoever owns the run; None: it moved since it was seen."""
+    """Raise the epoch, whoever owns the run; None: it moved since it was seen. The row keeps a later time than ours; who loads it raises
+    the mark to that before anything is dated."""
     owner, at_us = world.owner(), await Now()
     with around("claim"):
         term_us = world.lease_term_us

@@ -150,7 +150,7 @@ async def _go(
 ) -> Recovered[Any]:
     """Run the workflow from its beginning and settle the run, under our claim."""
     max_wait = world.budget.max_wait
-    holds = await Use(lambda journal: journal.holds())
+    world.hear(frozenset(hold.subject for hold in await Use(lambda journal: journal.holds())))
     assert history.opened is not None
     machine = Machine(
         history=history,
@@ -160,7 +160,7 @@ async def _go(
         contracts=contracts,
         restored=restored,
         same_bytes=history.opened.version == workflow.version,
-        holds=frozenset(hold.subject for hold in holds),
+        holds=world.held_contracts,
     )
     assert row.owner is not None
     writer = Writer(row.run_id, row.owner.token, row.epoch, row.head, row.head_digest, world.token, contracts)

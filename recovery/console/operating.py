@@ -235,7 +235,10 @@ def contract(said: Hold) -> RenderableType:
     subject, why = words.bounded(said.subject), _why(said.by, said.reason)
     if not said.held:
         return Text(f"contract {subject} was released by {why}; recover the runs that it stopped")
-    return Text(f"contract {subject} is held by {why}: nothing is sent under it by whoever loads a run from now on")
+    return Text(
+        f"contract {subject} is held by {why}: nothing is sent under it by whoever loads a run from now on, nor by a worker "
+        "that has a run, from its next renewal of the lease on (10 seconds unless it says otherwise). To stop a run at once: `recover hold RUN`"
+    )
 
 
 def forgotten(paper: Paper, done: Forgotten) -> RenderableType:

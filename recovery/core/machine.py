@@ -9,6 +9,7 @@ step whose replay differs from its record; after a stop no further step of the r
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -68,7 +69,7 @@ class Machine:
     contracts: those of the history's intents, by digest.
     restored: the database was declared restored after the run was opened.
     same_bytes: the code is of the version that opened the run; another one may make other bytes of the same arguments (A5).
-    holds: contracts under which nothing is sent, by digest or name.
+    holds: contracts under which nothing is sent, by digest or name, as they were last read; asked for at each judgement.
     unrecorded: why a step ended and left no entry. The workflow may end with that, but no later step may follow: its record would stand
     where a replay expects this one.
     requests: what the workflow asked for, by step.
@@ -82,7 +83,7 @@ class Machine:
     contracts: dict[str, Contract] = field(default_factory=dict)
     restored: bool = False
     same_bytes: bool = True
-    holds: frozenset[str] = frozenset()
+    holds: Callable[[], frozenset[str]] = frozenset
     judgements: list[tuple[EffectStep, Judgement]] = field(default_factory=list)
     stopped: Unwind | None = None
     unrecorded: RecoveryError | None = None
@@ -256,7 +257,7 @@ class Machine:
             can_close=request.can_close,
             restored=self.restored,
             incarnation=self.epoch.incarnation,
-            held=holding(contracts, self.holds),
+            held=holding(contracts, self.holds()),
             scope_changed=effect.intent.scope != request.scope,
             replay_fingerprint=request.fingerprint,
             same_bytes=self.same_bytes,

@@ -1,6 +1,6 @@
 """Leases: one thread that keeps the runs of this process alive, outside user code.
 
-Owns the renewal of held runs. A lease is about liveness only: whoever loses it is stopped by the fence of the next append, not here.
+Owns the renewal of held runs, and what is heard meanwhile: which contracts are held. A lease is about liveness only: whoever loses it is stopped by the fence of the next append, not here.
 Invariant: a run is renewed from `hold` to `drop` and never after.
 """
 
@@ -26,6 +26,7 @@ class Leases:
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._held: dict[str, RunRow] = {}
+        self._contracts: frozenset[str] = frozenset()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._closing = False
@@ -50,6 +51,14 @@ class Leases:
             self._ended.set()
             self._thread = None
             raise
+
+    def held_contracts(self) -> frozenset[str]:
+        """The contracts that were held when they were last read, by digest or name. Empty before that."""
+        return self._contracts
+
+    def hear(self, contracts: frozenset[str]) -> None:
+        """What was just read of held contracts. Else a released one would stop its runs until the next renewal."""
+        self._contracts = contracts
 
     def drop(self, run: RunRow) -> None:
         """Renew this claim no more. A later claim of the same run, by another thread of this process, stays."""
@@ -79,6 +88,15 @@ class Leases:
                 held = list(self._held.values())
             for run in held:
                 self._renew(run)
+            if held:
+                self._listen()
+
+    def _listen(self) -> None:
+        """Hear which contracts are held, so that a run that is at work does not send under one until its end."""
+        try:
+            self.hear(frozenset(hold.subject for hold in self._journal.holds()))
+        except Exception as error:  # noqa: BLE001  # as below; what was heard last still counts
+            logger(__name__).warning("held contracts not read", problem=type(error).__name__)
 
     def _renew(self, run: RunRow) -> None:
         assert run.owner is not None

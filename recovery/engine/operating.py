@@ -107,7 +107,7 @@ class SyncOperating(Operating):
         return self._operate(run_id, holding.release(self.world(), run_id, by=by, reason=reason))
 
     def hold_contract(self, contract: str, *, by: str, reason: str) -> Hold:
-        """Hold a contract by its digest or name, for every engine on this database from its next load on."""
+        """Hold a contract by its digest or name, for every engine on this database: from its next load or renewal of a lease on."""
         return self._operate("", holding.hold_contract(self.world(), contract, by=by, reason=reason))
 
     def release_contract(self, contract: str, *, by: str, reason: str) -> Hold:

@@ -133,6 +133,8 @@ class Wiring:
             raise_mark=self.clock.raise_mark,
             hold=self._leases.hold,
             drop=self._leases.drop,
+            held_contracts=self._leases.held_contracts,
+            hear=self._leases.hear,
         )
 
     def new_token(self) -> str:

@@ -111,7 +111,8 @@ def acts_until(loaded: Loaded) -> int | None:
 
 
 async def hold_contract(world: World, subject: str, *, by: str, reason: str) -> Hold:
-    """Hold a contract, by its digest or its name: nothing is sent under it by whoever loads a run from now on."""
+    """Hold a contract, by its digest or its name: nothing is sent under it by whoever loads a run from now on, nor by a worker once it has
+    next renewed its lease. What it sends before that is not stopped."""
     attributed("A hold", f"contract {subject!r}", by=by, reason=reason)
     return await _say(world, subject, held=True, by=by, reason=reason)
 

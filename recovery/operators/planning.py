@@ -100,7 +100,7 @@ async def _by_rehearsal(world: World, loaded: Loaded, machine: Rehearsal, *, pro
                 machine, request, effect, judgement, QUESTIONS_MAX if probe else 0, str(loaded.run.epoch)
             )
     for effect in loaded.history.unsettled:
-        judged.setdefault(effect.step, _alone(loaded, effect, now_us, world.budget, machine.holds))
+        judged.setdefault(effect.step, _alone(loaded, effect, now_us, world.budget, machine.holds()))
     error = machine.stopped.error if machine.stopped is not None else None
     diverged = isinstance(error, Diverged)
     parked = any(step.action == Action.PARK.value for step in judged.values())

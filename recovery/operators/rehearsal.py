@@ -57,7 +57,7 @@ class Rehearsal(Machine):
 
 async def rehearsed(world: World, loaded: Loaded, workflow: Workflow[..., Any]) -> Rehearsal:
     """What the workflow asks for now. Raises ValueUnreadable where its types no longer fit the journal."""
-    holds = await Use(lambda journal: journal.holds())
+    held = frozenset(hold.subject for hold in await Use(lambda journal: journal.holds()))
     machine = Rehearsal(
         history=loaded.history,
         epoch=max(loaded.run.epoch, Epoch(loaded.incarnation, 1)),
@@ -66,7 +66,7 @@ async def rehearsed(world: World, loaded: Loaded, workflow: Workflow[..., Any]) 
         contracts=dict(loaded.contracts),
         restored=loaded.restored,
         same_bytes=loaded.opened.version == workflow.version,
-        holds=frozenset(hold.subject for hold in holds),
+        holds=lambda: held,
     )
     try:
         came = await Execute(workflow, loaded.opened.input, machine, None)

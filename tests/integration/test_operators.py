@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from recovery import codec, contracts, errors
+from recovery import Engine, Run, codec, contracts, errors, workflow
+from recovery.cli.target import finished
 from recovery.core.contracts import Lookup
 from recovery.core.entries import (
     Answered,
@@ -25,13 +28,13 @@ from recovery.core.entries import (
     encode,
     kind_of,
 )
-from recovery.core.policy import Budget
+from recovery.core.policy import Budget, Lease
 from recovery.core.reasons import ParkingReason
 from recovery.ports import Evidence, Journal, Owner
 from recovery.storage import open_journal
 from tests.conformance.making import stored
 from tests.integration.operating import KEY, STEP, Desk
-from tests.integration.world import DAY, keyed, kinds
+from tests.integration.world import DAY, Shop, keyed, kinds
 
 WORD = {"by": "ann", "reason": "the ledger shows it", "evidence": "ticket 12"}
 
@@ -510,6 +513,59 @@ def test_a_held_run_sends_nothing_in_any_engine_until_it_is_released(journal: Jo
     assert desk.shop.executions[KEY] == 1
 
 
+@pytest.mark.parametrize("verb", ["hold", "fence"])
+def test_a_fenced_worker_hears_that_whoever_took_its_run_has_released_it_since(memory: Journal, verb: str) -> None:
+    """Both orders take the run, and own it no more when the worker's append is refused: there is no owner to name."""
+    desk = Desk(memory, keyed())
+    other = Engine(memory, clock=desk.clock)
+    desk.shop.fail = once_done(lambda: finished(getattr(other, verb)("r", by="ann", reason="stop")))
+    with pytest.raises(errors.FencedOut) as refused:
+        desk.do("run", "r", desk.order, 2)
+    row = memory.find("r")
+    assert row is not None
+    assert (row.owner, refused.value.epoch) == (None, str(row.epoch))
+    assert f"taken over by a worker that has released it since and stands at epoch {row.epoch}" in str(refused.value)
+    assert [entry for entry in desk.entries() if isinstance(entry, Settled)] == []
+
+
+def once_done(work: Callable[[], Any]) -> Callable[[], None]:
+    """Called again, it does nothing."""
+    left = [work]
+
+    def fail() -> None:
+        if left:
+            left.pop()()
+
+    return fail
+
+
+def test_a_held_contract_reaches_a_worker_in_the_middle_of_its_run(memory: Journal) -> None:
+    """At its next renewal, which here comes every millisecond: the step after that sends nothing."""
+    shop, contract = Shop(), keyed()
+    reserve = shop.effect(contract)
+
+    @workflow
+    def twice(run: Run) -> int:
+        return run.perform(reserve(units=1), key="first") + run.perform(reserve(units=1), key="second")
+
+    engine = Engine(memory, workflows=[twice], lease=Lease(renew_every=timedelta(milliseconds=1)))
+
+    def held_meanwhile() -> None:
+        Engine(memory).hold_contract(contract.digest, by="ann", reason="the supplier doubles orders")
+        pause = threading.Event()
+        while not engine._leases.held_contracts():
+            pause.wait(0.001)
+
+    shop.fail = once_done(held_meanwhile)
+    with engine:
+        with pytest.raises(errors.EffectInDoubt) as stopped:
+            engine.run("r", twice)
+        assert (stopped.value.reason, shop.sent) == (ParkingReason.HELD, {"first": 1})
+        engine.release_contract(contract.digest, by="ann", reason="repaired")
+        assert engine.recover("r").value == 3
+    assert shop.executions == {"first": 1, "second": 1}
+
+
 def test_a_hold_takes_the_run_from_a_living_owner_and_says_until_when_its_copies_may_act(journal: Journal) -> None:
     desk = Desk(journal, keyed())
     desk.lose_reply()
@@ -632,7 +688,7 @@ def test_w16_a_forgotten_runs_key_is_refused_and_the_effect_does_not_run_again(j
             desk.do(verb, *arguments)
     reserve = desk.reserve
 
-    from recovery import AsyncRun, Run, workflow
+    from recovery import AsyncRun, workflow
 
     @workflow(name="thief")
     def thief(run: Run) -> int:

@@ -24,16 +24,31 @@ from recovery import (
     ReplyWas,
     Run,
     Status,
+    codec,
     contracts,
     effect,
     errors,
     workflow,
 )
 from recovery.core.contracts import microseconds
-from recovery.core.entries import Attempt, Intent, Observation, Settled, latest_us
+from recovery.core.entries import (
+    Answered,
+    AnswerKind,
+    Attempt,
+    Intent,
+    Observation,
+    OutcomeKind,
+    Override,
+    Settled,
+    Source,
+    Verdict,
+    encode,
+    kind_of,
+    latest_us,
+)
 from recovery.core.policy import Budget, Lease
 from recovery.crashpoints import hooked
-from recovery.ports import Clock
+from recovery.ports import Clock, Evidence
 from recovery.storage.memory import MemoryJournal
 from recovery.testing.clock import ManualClock
 from recovery.testing.hosts import HostClock
@@ -459,3 +474,44 @@ def test_the_mark_covers_every_time_in_the_journal_and_no_time_ahead() -> None:
     assert latest_us(intent) == intent.attempt.sent_at_us
     assert settled.observation is not None
     assert latest_us(settled) == max(settled.at_us, settled.observation.observed_at_us)
+
+
+def claimed_late(place: Place) -> int:
+    """A host looks at a parked run two hours later and appends nothing: only the run's row knows of that time. When it was."""
+    place.crash()
+    place.engine().recover("r")
+    place.time.advance(2 * HOUR)
+    place.engine().recover("r")
+    row = place.journal.find("r")
+    assert row is not None
+    assert max(latest_us(entry) for entry in place.history()) < row.updated_at_us
+    return row.updated_at_us
+
+
+@pytest.mark.parametrize("verb", ["hold", "fence", "resolve"])
+def test_an_order_from_a_slow_host_is_not_dated_below_a_time_that_only_a_claim_knows(verb: str) -> None:
+    place = Place(contract=contracts.Opaque())
+    known_us = claimed_late(place)
+    slow = place.engine(HostClock(place.time, error=-3 * HOUR))
+    if verb == "resolve":
+        slow.resolve("r", "reserve#1", OutcomeKind.NOT_EXECUTED, by="ann", reason="looked", evidence="ledger")
+    else:
+        getattr(slow, verb)("r", by="ann", reason="stop")
+    [order] = [entry for entry in place.history() if isinstance(entry, Override)]
+    assert order.at_us >= known_us
+    row = place.journal.find("r")
+    assert row is not None
+    assert row.updated_at_us >= known_us
+
+
+def test_a_contradiction_recorded_by_a_slow_host_is_not_dated_below_the_outcome() -> None:
+    place = Place()
+    place.run()
+    told = Answered(kind=AnswerKind.FOUND, value=99, receipt="another")
+    seen = Observation(step="reserve#1", source=Source.PUSH, asked_at_us=0, observed_at_us=place.began_us, answer=told)
+    run = place.journal.find("r")
+    assert run is not None
+    place.journal.add_evidence(Evidence("r", "reserve#1", run.epoch, 0, kind_of(seen), codec.dumps(encode(seen))))
+    place.engine(HostClock(place.time, error=-3 * HOUR)).recover("r")
+    [verdict] = [entry for entry in place.history() if isinstance(entry, Verdict) and entry.row == "contradicted"]
+    assert verdict.at_us >= run.updated_at_us

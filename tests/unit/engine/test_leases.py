@@ -9,7 +9,7 @@ from datetime import timedelta
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
 from recovery.engine.leases import Leases
-from recovery.ports import Owner, RunRow
+from recovery.ports import Hold, Owner, RunRow
 from recovery.storage.memory import MemoryJournal
 
 ROW = RunRow(
@@ -104,5 +104,56 @@ def test_it_can_be_closed_and_used_again() -> None:
     kept.close()
     kept.hold(ROW)
     journal.wait()
+    kept.drop(ROW)
+    kept.close()
+
+
+class Listening(Renewing):
+    """Says when the held contracts were asked for. `deaf`: the next question about them fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Semaphore(0)
+        self.deaf = False
+
+    def holds(self) -> list[Hold]:
+        self.asked.release()
+        if self.deaf:
+            raise OSError("gone")
+        return super().holds()
+
+    def listen(self) -> None:
+        """Until a question that began after now has been answered."""
+        for _ in range(3):
+            assert self.asked.acquire(timeout=30)
+
+
+def test_a_renewal_hears_which_contracts_are_held_and_which_no_more() -> None:
+    journal = Listening()
+    kept = leases(journal)
+    kept.hold(ROW)
+    assert kept.held_contracts() == frozenset()
+    journal.add_hold(Hold("payments", True, "ann", "stop", 1, "t1"))
+    while not kept.held_contracts():
+        journal.listen()
+    assert kept.held_contracts() == {"payments"}
+    journal.add_hold(Hold("payments", False, "ann", "go on", 2, "t2"))
+    while kept.held_contracts():
+        journal.listen()
+    kept.drop(ROW)
+    kept.close()
+
+
+def test_a_store_that_cannot_be_read_releases_no_contract_and_ends_no_lease() -> None:
+    journal = Listening()
+    journal.add_hold(Hold("payments", True, "ann", "stop", 1, "t1"))
+    kept = leases(journal)
+    kept.hold(ROW)
+    while not kept.held_contracts():
+        journal.listen()
+    journal.deaf = True
+    journal.listen()
+    journal.wait(3)
+    assert kept.held_contracts() == {"payments"}
     kept.drop(ROW)
     kept.close()
