@@ -97,8 +97,7 @@ async def take(world: World, row: RunRow) -> RunRow:
 
 
 async def claim(world: World, seen: RunRow) -> RunRow | None:
-    """Raise the epoch, whoever owns the run; None: it moved since it was seen. The row keeps a later time than ours; who loads it raises
-    the mark to that before anything is dated."""
+    """Raise the epoch, whoever owns the run; None: it moved since it was seen."""
     owner, at_us = world.owner(), await Now()
     with around("claim"):
         term_us = world.lease_term_us
