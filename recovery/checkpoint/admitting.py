@@ -83,17 +83,28 @@ def _agree(manifest: Manifest, limits: Limits, where: str) -> None:
     if len(set(names)) != len(names) or FILE in names or names.count(STATE) != 1:
         raise CheckpointInvalid(where=where, problem="its files are not one state and shards, each named once", reason="files")
     at_most(manifest.total_bytes, limits.total_bytes, where=where, what="the size of all files in bytes")
+    _require_places(manifest, where)
+    at_most(
+        sum(len(tensor.slices) for tensor in manifest.tensors.values()), limits.slices, where=where, what="the number of its slices"
+    )
+    for name, tensor in manifest.tensors.items():
+        require_tiling(tensor.shape, [(part.offset, part.shape) for part in tensor.slices], where=f"{where}, {name}")
+
+
+def _require_places(manifest: Manifest, where: str) -> None:
+    """Each slice has a place of its own in a shard that is large enough: what is allocated for tensors is less than what the files hold."""
+    left = {entry.name: entry.size for entry in manifest.files if entry.name != STATE}
     used: set[tuple[str, str]] = set()
     for name, tensor in manifest.tensors.items():
         for part in tensor.slices:
-            if part.file == STATE or part.file not in names or (part.file, part.key) in used:
+            if part.file not in left or (part.file, part.key) in used:
                 raise CheckpointInvalid(
                     where=f"{where}, {name}", problem="a slice names no shard, or one that is taken", reason="slices"
                 )
             used.add((part.file, part.key))
-    at_most(len(used), limits.slices, where=where, what="the number of its slices")
-    for name, tensor in manifest.tensors.items():
-        require_tiling(tensor.shape, [(part.offset, part.shape) for part in tensor.slices], where=f"{where}, {name}")
+            left[part.file] -= bytes_of(tensor.dtype, part.shape, where=where)
+            if left[part.file] < 0:
+                raise CheckpointInvalid(where=f"{where}, {name}", problem="its slices are larger than the files", reason="size")
 
 
 def _files(found: Any, limits: Limits, where: str) -> tuple[FileEntry, ...]:

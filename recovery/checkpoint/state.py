@@ -1,6 +1,6 @@
 """The state document: everything of a state that is no array, as JSON that loses nothing.
 
-Owns how plain values become JSON and come back. Invariant: `unseal(seal(value))` equals the value in type and value; integers beyond 2^53 are decimal
+Owns how plain values become JSON and come back. Invariant: `unseal(seal(value))` equals the value in type and value (mappings with their keys sorted); integers beyond 2^53 are decimal
 strings, numbers with a point are hexadecimal, both under a tag; what has no such form is refused before anything is written.
 """
 

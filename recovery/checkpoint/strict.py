@@ -50,19 +50,16 @@ def is_object(found: JSON, keys: frozenset[str], *, where: str) -> dict[str, Any
 
 def _depth(document: JSON, most: int) -> int:
     """How deep the document is nested, counted no further than `most` + 1."""
-    level: list[Any] = [document]
+    level: list[Any] = [document] if isinstance(document, dict | list) else []
     depth = 0
-    while depth <= most:
+    while level and depth <= most:
+        depth += 1
         level = [
             inner
             for item in level
-            if isinstance(item, dict | list)
             for inner in (item.values() if isinstance(item, dict) else item)
             if isinstance(inner, dict | list)
         ]
-        if not level:
-            break
-        depth += 1
     return depth
 
 

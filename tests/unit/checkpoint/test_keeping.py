@@ -1,0 +1,214 @@
+"""Retention, pins, verification and reading back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recovery.checkpoint.errors import CheckpointInvalid, NotACandidate, NothingToRestore, SaveFailed
+from recovery.checkpoint.kinds import Kind
+from recovery.checkpoint.marks import Mark, Marks
+from recovery.checkpoint.readback import ReadBack
+from recovery.checkpoint.retention import Keep, plan
+from recovery.checkpoint.scanning import Candidate, Rejected
+from recovery.checkpoint.store import CheckpointStore
+from tests.unit.checkpoint.disks import RecordingDisk
+from tests.unit.checkpoint.making import same, small
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CheckpointStore:
+    return CheckpointStore(tmp_path / "run", keep=Keep(last=2), disk=RecordingDisk())
+
+
+def names(store: CheckpointStore) -> list[str]:
+    return [each.name for each in store.scan()]
+
+
+def test_the_last_ones_stay_and_the_others_are_gone(store: CheckpointStore) -> None:
+    saved = [store.save(small(step)) for step in range(4)]
+    assert names(store) == [saved[3].name, saved[2].name]
+    assert list(store.place.trash.iterdir()) == []
+
+
+def test_a_pinned_one_stays_until_it_is_unpinned(store: CheckpointStore) -> None:
+    pinned = store.save(small(0))
+    store.pin(pinned.name)
+    store.pin(pinned.name)
+    saved = [store.save(small(step)) for step in range(1, 4)]
+    assert names(store) == [saved[2].name, saved[1].name, pinned.name]
+    store.unpin(pinned.name)
+    store.unpin(pinned.name)
+    assert store.gc(dry_run=True).retired == (pinned.name,)
+    assert pinned.name in names(store)
+    assert store.gc().retired == (pinned.name,)
+    assert pinned.name not in names(store)
+
+
+def test_the_last_verified_stays(store: CheckpointStore) -> None:
+    verified = [store.save(small(0)), store.save(small(1))]
+    for each in verified:
+        store.verify(each.name)
+    saved = [store.save(small(step)) for step in range(2, 5)]
+    assert names(store) == [saved[2].name, saved[1].name, verified[1].name]
+
+
+def test_marks_outlive_the_process(store: CheckpointStore) -> None:
+    pinned = store.save(small(0))
+    store.pin(pinned.name)
+    fresh = CheckpointStore(store.path, keep=Keep(last=1))
+    fresh.save(small(1))
+    fresh.save(small(2))
+    assert pinned.name in names(fresh)
+
+
+def test_each_kind_keeps_its_own_last(store: CheckpointStore) -> None:
+    kv = store.save(small(0).but(kind=Kind.INFERENCE_KV))
+    for step in range(3):
+        store.save(small(step))
+    assert kv.name in names(store)
+
+
+def test_what_is_no_checkpoint_is_neither_pinned_nor_verified(store: CheckpointStore) -> None:
+    with pytest.raises(NothingToRestore):
+        store.pin("000000000001-0123456789ab")
+    store.save(small(0))
+    for order in (store.pin, store.verify):
+        with pytest.raises(NotACandidate):
+            order("000000000001-0123456789ab")
+
+
+def test_gc_on_nothing_does_nothing(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path / "run")
+    assert store.gc(dry_run=True).retired == ()
+    assert not store.path.exists()
+
+
+def test_gc_sweeps_what_a_crashed_save_left(store: CheckpointStore) -> None:
+    saved = store.save(small(0))
+    left = store.path / "ckpt" / ".tmp-000000000002-00ff"
+    (left / "deep").mkdir(parents=True)
+    (left / "deep" / "file").write_bytes(b"x")
+    (left / "link").symlink_to(saved.path)
+    assert store.gc(dry_run=True).unfinished == (left.name,)
+    assert left.exists()
+    store.gc()
+    assert not left.exists()
+    assert same(store.load(saved).arrays, small(0).arrays)
+
+
+def candidate(sequence: int, kind: Kind = Kind.WEIGHTS) -> Candidate:
+    class Known:
+        id = "0" * 64
+
+    known: Any = Known()
+    known.kind = kind
+    return Candidate(Path(f"{sequence:012d}-0123456789ab"), known)
+
+
+def test_the_plan_says_why_each_one_stays() -> None:
+    found = [candidate(n) for n in range(9, 0, -1)]
+    marks = Marks(
+        {
+            Mark.PINNED: frozenset({found[6].name}),
+            Mark.RESTORED: frozenset({found[7].name}),
+            Mark.VERIFIED: frozenset({found[4].name, found[5].name}),
+        }
+    )
+    planned = plan(found, marks, Keep(last=2))
+    assert planned.kept == {
+        found[0].name: "one of the last",
+        found[1].name: "one of the last",
+        found[4].name: "last verified",
+        found[6].name: "pinned",
+        found[7].name: "restored from",
+    }
+    assert planned.retired == tuple(found[n].name for n in (2, 3, 5, 8))
+
+
+def test_a_rejected_one_is_not_counted_and_not_retired() -> None:
+    broken = Rejected("000000000010-0123456789ab", "digest", "", damaged=True)
+    unread = Rejected("000000000011-0123456789ab", "unreadable", "", damaged=False)
+    planned = plan([unread, broken, candidate(2), candidate(1)], Marks(), Keep(last=1))
+    assert list(planned.kept) == [candidate(2).name]
+    assert planned.retired == (candidate(1).name,)
+    assert planned.damaged == (broken,)
+
+
+class Lying(RecordingDisk):
+    """A disk that says it wrote a shard and has another byte in it."""
+
+    at = 0
+
+    def sync(self, file: int) -> None:
+        path = self._files[file]
+        if path.suffix == ".safetensors":
+            data = bytearray(path.read_bytes())
+            data[self.at] ^= 1
+            path.write_bytes(data)
+
+
+@pytest.mark.parametrize(("policy", "at"), [("full", -1), ("full", 0), ("sample", 0), ("sample", 20), ("sample", -1)])
+def test_what_was_not_written_as_it_was_is_seen_by_reading_back(tmp_path: Path, policy: str, at: int) -> None:
+    disk = RecordingDisk()
+    store = CheckpointStore(tmp_path / "run", read_back=policy, disk=disk)
+    kept = store.save(small(0))
+    lying = Lying()
+    lying.at = at
+    with pytest.raises(SaveFailed, match="put into quarantine"):
+        CheckpointStore(store.path, read_back=policy, disk=lying).save(small(1))
+    assert store.latest("weights").name == kept.name
+    assert len(list(store.place.quarantine.iterdir())) == 1
+    assert kept.name in store.place.current.read_text()
+
+
+def test_without_reading_back_the_load_sees_it(tmp_path: Path) -> None:
+    lying = Lying()
+    lying.at = 200
+    store = CheckpointStore(tmp_path / "run", read_back=ReadBack.NONE, disk=lying)
+    saved = store.save(small(1))
+    with pytest.raises(CheckpointInvalid):
+        CheckpointStore(store.path).load(saved)
+
+
+def test_a_full_read_back_counts_as_verified(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path / "run", keep=Keep(last=1), read_back=ReadBack.FULL, disk=RecordingDisk())
+    verified = store.save(small(0))
+    other = CheckpointStore(tmp_path / "run", keep=Keep(last=1), disk=RecordingDisk())
+    other.save(small(1))
+    newest = other.save(small(2))
+    assert names(other) == [newest.name, verified.name]
+
+
+def test_a_load_falls_back_and_says_what_it_passed_over(store: CheckpointStore) -> None:
+    kept, broken = store.save(small(0)), store.save(small(1))
+    shard = broken.path / broken.manifest.shards()[0].name
+    data = bytearray(shard.read_bytes())
+    data[-1] ^= 1
+    shard.write_bytes(data)
+    loaded, passed = store.load_latest("weights")
+    assert loaded.manifest == kept.manifest
+    assert [(each.name, each.reason, each.damaged) for each in passed] == [(broken.name, "digest", True)]
+
+
+def test_a_journal_is_told_after_the_commit_and_before_anything_is_retired(tmp_path: Path) -> None:
+    disk = RecordingDisk()
+    store = CheckpointStore(tmp_path / "run", keep=Keep(last=1), disk=disk)
+    store.save(small(0))
+    seen: list[tuple[str, int]] = []
+    saved = store.save(small(1), record=lambda manifest: seen.append((store.latest("weights").id, len(names(store)))))
+    assert seen == [(saved.id, 2)]
+
+
+def test_a_journal_that_refuses_leaves_the_checkpoint_and_retires_nothing(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path / "run", keep=Keep(last=1), disk=RecordingDisk())
+    store.save(small(0))
+
+    def refuse(manifest: Any) -> None:
+        raise LookupError("no journal")
+
+    with pytest.raises(LookupError):
+        store.save(small(1), record=refuse)
+    assert [each.manifest.step for each in store.scan() if isinstance(each, Candidate)] == [1, 0]
