@@ -21,10 +21,10 @@ replay: $(VENV)/.test ## every scenario on memory, SQLite and PostgreSQL, each i
 	$(BIN)/python -m tests.scenarios
 
 sweep: $(VENV)/.test ## scenarios with a crash at every place, not at a sample of them
-	RECOVERY_SWEEP=full $(BIN)/python -m pytest -q tests/scenarios/test_sweep.py
+	RECOVERY_SWEEP=full $(BIN)/python -m pytest -q --timeout 3600 tests/scenarios/test_sweep.py
 
 matrix: $(VENV)/.test ## every contract under every fault at every crash point, not a sample of them
-	RECOVERY_MATRIX=$${RECOVERY_MATRIX:-full} $(BIN)/python -m pytest -q -s tests/scenarios/test_matrix.py
+	RECOVERY_MATRIX=$${RECOVERY_MATRIX:-full} $(BIN)/python -m pytest -q -s --timeout 3600 tests/scenarios/test_matrix.py
 
 model: $(VENV)/.test ## the model check in its full bound, with what it covered: some minutes
 	$(BIN)/python -m tests.model

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from recovery import Engine
+from recovery import AsyncEngine, Engine
 from tests.crash.workflows import WORKFLOWS
 
 engine = Engine("memory://", workflows=WORKFLOWS["sync"].values())
+async_engine = AsyncEngine("memory://", workflows=WORKFLOWS["async"].values())

@@ -107,6 +107,18 @@ class Story:
         self.check_growth()
         return ended
 
+    def typed(self, words: Sequence[str]) -> list[str]:
+        """A command of a person about this run, with the app and the database it is for; `{run}` stands for the run."""
+        engine = "engine" if self.colour == "sync" else "async_engine"
+        said = [word.format(run=self.run_id) for word in words]
+        return [*said, "--json", "--db", self.stage.url, "--app", f"tests.crash.app:{engine}"]
+
+    def ordered(self, words: Sequence[str], armed: str = "") -> Ended:
+        """The command in a process of its own, to its end."""
+        ended = self.stage.nursery.worker(["order", *self.typed(words)], self.environment(armed))
+        self.check_growth()
+        return ended
+
     def child(self, command: str, armed: str = "", stop_at: str = "", program: Sequence[str] = COMMAND, **options: float) -> Child:
         return Child(self.arguments(command, **options), self.environment(armed, stop_at), program)
 

@@ -1,107 +1,153 @@
-"""An operator is killed with SIGKILL at every point that an order passes, and gives the order again: it is there once, and whole.
+"""An operator is killed with SIGKILL wherever an order passes a point, and gives the order again: it is there once, and whole.
 
-The orders are the real commands. What an order makes durable is found afterwards by reading the journal, never by what the command said.
+The orders are the real commands, in both colours, on both databases. Where an order passes, and what it has made durable by then, is learnt
+from one that nobody kills; what a killed one made durable is found by reading the journal, never by what the command said.
 """
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import count
 
 import pytest
 from typer.testing import CliRunner
 
 from recovery import Engine, cli
-from recovery.core.entries import Entry, OutcomeKind, Override, Settled, Status
-from recovery.crashpoints import POINTS, VARIABLE
-from recovery.ports import Journal
-from recovery.storage import open_journal
+from recovery.core.chain import Row
+from recovery.core.entries import Override
+from recovery.core.errors import ExitCode
+from recovery.crashpoints import POINTS, hooked
 from recovery.storage.reading import read
-from tests.crash.orders_app import leave_in_doubt, settle_long_ago
-from tests.crash.test_points import ORDERS
+from tests.crash.children import started
+from tests.crash.orders import HOLD, ORDERS, WHO, Order
+from tests.crash.orders_app import LONG_AGO, settle_long_ago
+from tests.crash.stage import Stage, Story
+from tests.crash.test_points import ORDERS as POINTS_OF_ORDERS
+from tests.crash.workflows import SERVICE
 
-WHO = ("--by", "ann", "--reason", "x")
-HERE = Path(__file__).parents[2]
-
-
-@dataclass
-class Books:
-    """A database with one run in doubt, `r`, and one settled long ago, `old`."""
-
-    url: str
-    journal: Journal
-
-    def killed(self, *arguments: str, crash_at: str) -> bool:
-        """`recover ARGUMENTS` in a process of its own, which dies there."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("RECOVERY_")} | {VARIABLE: crash_at}
-        command = [sys.executable, "-m", "recovery", *arguments, "--db", self.url]
-        ended = subprocess.run(command, cwd=HERE, env=environment, capture_output=True, timeout=60)
-        return ended.returncode == -signal.SIGKILL
-
-    def order(self, *arguments: str) -> int:
-        """The same here, to its end."""
-        return CliRunner().invoke(cli.app, [*arguments, "--db", self.url]).exit_code
-
-    def entries(self) -> list[Entry]:
-        return read(self.journal, "r").entries
-
-    def verbs(self) -> list[str]:
-        return [entry.verb.value for entry in self.entries() if isinstance(entry, Override)]
+_numbers = count(1)
 
 
-@pytest.fixture
-def books(sqlite_url: str) -> Books:
-    journal = open_journal(sqlite_url)
-    leave_in_doubt(Engine(journal), "r")
-    settle_long_ago(Engine(journal), "old", timedelta(days=400))
-    return Books(sqlite_url, journal)
+@pytest.fixture(autouse=True)
+def _service(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The orders that are given in this process reach it, too."""
+    monkeypatch.setenv(SERVICE, stage.inventory.url)
 
 
-def killed_then_given_again(books: Books, point: str, arguments: Sequence[str]) -> int:
-    assert books.killed(*arguments, crash_at=point), f"{arguments[0]} does not pass {point}"
-    return books.order(*arguments)
+def given(story: Story, words: Sequence[str]) -> int:
+    """The order in this process, to its end."""
+    code = CliRunner().invoke(cli.app, story.typed(words)).exit_code
+    story.check_growth()
+    return code
+
+
+def passed(story: Story, words: Sequence[str]) -> list[tuple[str, int]]:
+    """The points that the order passes, each with the number of the run's entries there."""
+    places: list[tuple[str, int]] = []
+    with hooked(lambda point: places.append((point, len(story.rows())))):
+        assert given(story, words) == 0
+    return places
+
+
+def armed(places: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+    """For each place: how to die there, and how many entries there are by then."""
+    times: Counter[str] = Counter()
+    for point, entries in places:
+        times[point] += 1
+        yield f"{point}:{times[point]}", entries
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_an_order_about_a_run_is_there_once_and_whole(stage: Stage, name: str) -> None:
+    order = ORDERS[name]
+    twin = order.prepared(stage, "sync")
+    for words in order.first:
+        assert given(twin, words) == 0
+    began = len(twin.rows())
+    places = passed(twin, order.typed)
+    assert {"claim.before", "load.after"} <= {point for point, _ in places}
+    for number, (at, entries) in enumerate(armed(places)):
+        story = order.prepared(stage, ("sync", "async")[number % 2])
+        for words in order.first:
+            assert given(story, words) == 0
+        assert story.ordered(order.typed, at).killed, f"{name} does not pass {at}"
+        assert len(story.rows()) == entries, f"{name}, killed at {at}, left half of an append"
+        expected = again(order, story.rows(), began)
+        assert given(story, order.typed) == expected, (name, at)
+        check_once(order, story)
+
+
+def again(order: Order, rows: Sequence[Row], began: int) -> ExitCode:
+    """How the order ends when it is given again, by what the first one made durable."""
+    made = [(row.kind, row.step) for row in rows[began:]]
+    if ("settled", order.step) in made or (made and not order.repeats):
+        return ExitCode.USAGE  # there is nothing left to order
+    if order.waits and ("attempt", order.step) in made:
+        return ExitCode.IN_DOUBT  # a copy of its own attempt may be answered still: nothing is sent beside it
+    return ExitCode.SETTLED
+
+
+def check_once(order: Order, story: Story) -> None:
+    """What the order is about stands there once, no effect happened twice, and the run goes on as far as it can."""
+    entries = read(story.stage.journal, story.run_id).entries
+    verbs = [entry.verb.value for entry in entries if isinstance(entry, Override)]
+    assert verbs == list(order.verbs) or (order.repeats and verbs == [*order.verbs, *order.verbs])
+    held, before = order.verbs == ("hold",), story.rows()
+    ended = story.work("recover")
+    assert ended.returncode == order.ends, ended
+    assert not held or story.rows() == before, "a held run does nothing"
+    assert [row.step for row in story.rows() if row.kind == "settled"].count(order.step) == (0 if held else 1)
+    assert set(story.stage.executions(story.run_id).values()) <= {1}
+    run = story.stage.journal.find(story.run_id)
+    assert run is not None
+    assert run.status.settled or run.owner is None
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
-def test_a_hold_of_a_run(books: Books, side: str) -> None:
-    again = killed_then_given_again(books, f"append.override.{side}", ["hold", "r", *WHO])
-    assert (again, books.verbs()) == (2 if side == "after" else 0, ["hold"])
-    row = books.journal.find("r")
-    assert row is not None
-    assert row.status is Status.HELD
+def test_a_word_about_a_contract_is_there_or_not(stage: Stage, side: str) -> None:
+    subject = f"mail-{next(_numbers)}"
+    story = stage.new_run("plain", "sync")  # its database and colour; the word is about no run
+    for verb, held in (("hold", [subject]), ("release", [])):
+        words = [verb, "--contract", subject, *WHO]
+        assert story.ordered(words, f"hold.{side}").killed
+        found = [hold.subject for hold in stage.journal.holds() if hold.subject == subject]
+        assert (found == held) is (side == "after")
+        assert given(story, words) == (2 if (verb, side) == ("release", "after") else 0)
+        assert [hold.subject for hold in stage.journal.holds() if hold.subject == subject] == held
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
-def test_a_hold_of_a_contract(books: Books, side: str) -> None:
-    assert killed_then_given_again(books, f"hold.{side}", ["hold", "--contract", "mail", *WHO]) == 0
-    assert [hold.subject for hold in books.journal.holds()] == ["mail"]
-
-
-@pytest.mark.parametrize("side", ["before", "after"])
-def test_a_resolution_is_whole_or_not_there(books: Books, side: str) -> None:
-    arguments = ["resolve", "r", "mail#1", "--not-executed", "--evidence", "log", *WHO]
-    again = killed_then_given_again(books, f"append.settled.{side}", arguments)
-    assert (again, books.verbs()) == (2 if side == "after" else 0, ["resolve"])
-    settled = [entry for entry in books.entries() if isinstance(entry, Settled)]
-    assert [(entry.outcome, entry.heuristic) for entry in settled] == [(OutcomeKind.NOT_EXECUTED, True)]
-
-
-@pytest.mark.parametrize("side", ["before", "after"])
-def test_a_forgetting_is_whole_or_not_there(books: Books, side: str) -> None:
-    assert killed_then_given_again(books, f"forget.{side}", ["forget", "old"]) == (2 if side == "after" else 0)
-    assert books.journal.stub("old") is not None
-    loaded = books.journal.load("old")
+def test_a_forgetting_is_whole_or_not_there(stage: Stage, side: str) -> None:
+    story = stage.new_run("plain", "sync")
+    run_id, journal = story.run_id, stage.journal
+    settle_long_ago(Engine(journal), run_id, LONG_AGO)
+    whole = journal.load(run_id)
+    assert whole is not None
+    assert story.ordered(["forget", "{run}", *WHO], f"forget.{side}").killed
+    assert (journal.load(run_id) == whole, journal.stub(run_id) is None) == ((True, True) if side == "before" else (False, False))
+    code = CliRunner().invoke(cli.app, story.typed(["forget", "{run}", *WHO])).exit_code
+    assert code == (2 if side == "after" else 0)
+    loaded = journal.load(run_id)
     assert loaded is not None
     assert loaded[1] == []
-    assert books.journal.key_owner("world", "", "mail-old") is not None
+    assert journal.stub(run_id) is not None
+    assert journal.key_owner("world", "", f"mail-{run_id}") is not None
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_a_hold_of_a_living_worker_stops_it_once_it_is_durable(stage: Stage, side: str) -> None:
+    """Killed in front of its append, the operator has taken the run all the same: the worker is refused, and the hold is given again."""
+    story = stage.new_run("plain", "sync")
+    with started(story.child("run", stop_at="send.after:1", lease=3600.0)) as (worker,):
+        worker.wait_until_stopped()
+        assert story.ordered(HOLD, f"append.override.{side}").killed
+        worker.go_on()
+        assert worker.wait().report["error"] == "FencedOut"
+    assert given(story, HOLD) == (2 if side == "after" else 0)
+    check_once(ORDERS["hold"], story)
 
 
 def test_every_point_of_an_order_is_reached_here() -> None:
     here = {"append.override", "hold", "forget"}
-    assert {point.rpartition(".")[0] for point in POINTS if point.startswith(ORDERS)} == here == set(ORDERS)
+    assert {point.rpartition(".")[0] for point in POINTS if point.startswith(POINTS_OF_ORDERS)} == here == set(POINTS_OF_ORDERS)

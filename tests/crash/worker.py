@@ -1,6 +1,7 @@
 """The worker program: one run or recovery in one process. Prints a report as one JSON line; its exit status is the command's.
 
     python tests/crash/worker.py run|recover SHAPE RUN_ID --db URL [--colour async] [...]
+    python tests/crash/worker.py order ARGUMENTS OF recover
     python tests/crash/worker.py nursery
 
 RECOVERY_CRASH_AT makes it kill itself, as everywhere. RECOVERY_STOP_AT=POINT[:N] makes it stop itself (SIGSTOP), like a machine that freezes.
@@ -25,7 +26,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from recovery import AsyncEngine, Engine, crashpoints
+from recovery import AsyncEngine, Engine, cli, crashpoints
 from recovery.clocks import DatabaseClock, SystemClock
 from recovery.core.errors import RecoveryError
 from recovery.core.policy import Budget, Lease
@@ -77,6 +78,19 @@ class Passages:
 
 
 def main(arguments: list[str]) -> int:
+    return ordered(arguments[1:]) if arguments[0] == "order" else worked(arguments)
+
+
+def ordered(arguments: list[str]) -> int:
+    """A person's command, as typed."""
+    try:
+        cli.app(arguments)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    raise AssertionError("a command ends with its exit code")
+
+
+def worked(arguments: list[str]) -> int:
     asked = _parser().parse_args(arguments)
     passages = Passages(os.environ.get(STOP, ""))
     report: dict[str, Any] = {"pid": os.getpid(), "passages": passages.points}
