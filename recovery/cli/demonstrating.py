@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from recovery.cli.output import Output
+from recovery.cli.staging import stage
 from recovery.console.story import Claim, Scene, ending, scene
 from recovery.core.errors import ExitCode, ExtraMissing
 
@@ -48,7 +48,7 @@ def demo(output: Output, *, keep: Path | None) -> ExitCode:
     told: list[Scene] = []
     paper = None if output.as_json else output.paper()
     with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recovery-demo-"))) if keep is None else keep
+        directory = stack.enter_context(stage()) if keep is None else keep
         directory.mkdir(parents=True, exist_ok=True)
         for happened in _Stage(directory.absolute(), stack, paper).scenes():
             told.append(happened)

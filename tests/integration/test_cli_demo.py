@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import asdict
 from urllib.parse import quote
 
 from docs.generate import DOCUMENTS
+from recovery.processes import identify
 from tests.integration.cli_place import Place
 
 
@@ -30,8 +33,12 @@ def test_the_demo_holds_and_says_why(place: Place) -> None:
 
 
 def test_the_demo_reads_like_a_story(place: Place) -> None:
+    killed = place.directory / "tmp" / "recovery-demo-killed"
+    killed.mkdir(parents=True)
+    (killed / "owner.json").write_text(json.dumps(asdict(identify("")) | {"process_start": 1}))
     before = place.files()
-    ended = place.recover("demo")
+    ended = place.recover("demo", TMPDIR=str(killed.parent))
+    assert list(killed.parent.iterdir()) == []
     assert (ended.code, ended.err) == (0, "")
     assert re.findall(r"^(\d\. .*):$", ended.out, flags=re.MULTILINE) == [
         "1. An inventory service that keeps receipts",
