@@ -68,8 +68,18 @@ class Log:
         self._write(logging.ERROR, event, fields)
 
     def _write(self, level: int, event: str, fields: dict[str, Any]) -> None:
-        if self._stdlib.isEnabledFor(level):
+        if self._stdlib.isEnabledFor(level) and _heard(self._stdlib):
             _structured(self._stdlib).log(level, event, **fields)
+
+
+def _heard(stdlib: logging.Logger) -> bool:
+    """Whether anybody would see it: a program that has set up neither logging nor structlog does not pay for the import."""
+    at: logging.Logger | None = stdlib
+    while at is not None:
+        if any(not isinstance(handler, logging.NullHandler) for handler in at.handlers):
+            return True
+        at = at.parent if at.propagate else None
+    return "structlog" in sys.modules
 
 
 @cache

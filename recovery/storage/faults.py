@@ -15,6 +15,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from recovery.core.errors import InvariantViolated, StoreDamaged, StoreUnavailable, StoreUrlError
+from recovery.storage.sqlite_library import LIBRARY
 
 # Primary result codes (https://www.sqlite.org/rescode.html): the file itself is wrong, and waiting does not help.
 _SQLITE_UNUSABLE: Final = {
@@ -67,7 +68,7 @@ def transient(error: Exception) -> bool:
     if error.connection_invalidated:
         return True
     cause = error.orig
-    if isinstance(cause, sqlite3.Error):
+    if isinstance(cause, LIBRARY.Error):
         return _sqlite_code(cause) in _SQLITE_TRANSIENT
     state = _sqlstate(cause)
     if state:
@@ -93,7 +94,7 @@ def _meaning(error: Exception, url: str) -> Exception:
     cause = error.orig
     if isinstance(error, IntegrityError):
         return _not_understood(cause, url)
-    if isinstance(cause, sqlite3.Error):
+    if isinstance(cause, LIBRARY.Error):
         if (damage := _damage(cause)) is not None:
             return StoreDamaged(url=url, problem=damage)
         problem = _SQLITE_UNUSABLE.get(_sqlite_code(cause))
@@ -127,11 +128,11 @@ def _not_understood(cause: BaseException | None, url: str) -> InvariantViolated:
     return InvariantViolated(f"The database {url} refused what this code believes legal: {first_line(cause)}. Nothing was written.")
 
 
-def _sqlite_code(error: sqlite3.Error) -> int:
+def _sqlite_code(error: BaseException | None) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte of an extended code is its primary one
 
 
-def _damage(error: sqlite3.Error) -> str | None:
+def _damage(error: BaseException | None) -> str | None:
     """What is broken inside the file. The driver's own words would quote what is stored."""
     if _sqlite_code(error) == sqlite3.SQLITE_CORRUPT:
         return "its file is not well formed"

@@ -24,6 +24,7 @@ import recovery
 from recovery.core.errors import SchemaMismatch, StoreDamaged, StoreUnavailable
 from recovery.storage.faults import first_line, translated
 from recovery.storage.schema import metadata
+from recovery.storage.sqlite_library import LIBRARY
 from recovery.storage.urls import is_file, parsed, refused, shown, sqlite_path
 from recovery.storage.version import schema_version
 
@@ -130,7 +131,7 @@ def _create_file(path: Path, shown_url: str) -> tuple[str | None, str]:
 
 
 def _upgrade_file(path: Path, shown_url: str) -> tuple[str | None, str]:
-    engine = sa.create_engine(sa.URL.create("sqlite+pysqlite", database=str(path)), poolclass=NullPool)
+    engine = sa.create_engine(sa.URL.create("sqlite+pysqlite", database=str(path)), module=LIBRARY, poolclass=NullPool)
 
     @event.listens_for(engine, "connect")
     def _(connection: sa.engine.interfaces.DBAPIConnection, _record: object) -> None:

@@ -27,6 +27,7 @@ from recovery.storage import statements as say
 from recovery.storage.faults import MIGRATE
 from recovery.storage.schema import VERSION, contract, evidence, hold, key, run_contract
 from recovery.storage.schema import run as run_table
+from recovery.storage.sqlite_library import LIBRARY, warn_once
 from recovery.storage.urls import is_file, shown, sqlite_path
 from recovery.storage.version import schema_version
 
@@ -70,7 +71,8 @@ class SqliteDatabase:
     # -- connections ---------------------------------------------------------------------------------------------------
 
     def _engine(self, begin: str, connected: Callable[[Any, object], None], **pool: int) -> sa.Engine:
-        engine = sa.create_engine(self._address, poolclass=sa.QueuePool, connect_args={"check_same_thread": False}, **pool)
+        arguments = {"check_same_thread": False}
+        engine = sa.create_engine(self._address, module=LIBRARY, poolclass=sa.QueuePool, connect_args=arguments, **pool)
         event.listen(engine, "connect", connected)
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
         return engine
@@ -82,6 +84,7 @@ class SqliteDatabase:
     def _writer_connected(self, connection: Any, record: object) -> None:
         """Set what durability and integrity rest on, and read it back: SQLite ignores what it cannot do."""
         self._connected(connection, record)
+        warn_once()
         for setting in _WRITER_SETTINGS:
             _pragma(connection, setting)
         for name, wanted in _REQUIRED.items():
@@ -163,7 +166,7 @@ class SqliteDatabase:
 
     def _version(self) -> str | None:
         """Asked on a connection of its own, which demands nothing: the file may not be a journal yet."""
-        engine = sa.create_engine(self._address, poolclass=sa.NullPool)
+        engine = sa.create_engine(self._address, module=LIBRARY, poolclass=sa.NullPool)
         with engine.connect() as connection:
             return schema_version(connection, self.url)
 
