@@ -23,16 +23,17 @@ from blake3 import blake3
 
 from recovery.checkpoint import state as states
 from recovery.checkpoint import strict
-from recovery.checkpoint.commit import Attempt, Export
+from recovery.checkpoint.commit import Attempt
+from recovery.checkpoint.draft import Draft
 from recovery.checkpoint.errors import CheckpointError, CheckpointInvalid
 from recovery.checkpoint.files import Disk, LocalDisk, remove_tree
 from recovery.checkpoint.header import require_tensor_name
 from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.layout import TEMPORARY
 from recovery.checkpoint.limits import Limits
-from recovery.checkpoint.manifest import FORMAT, Manifest, Slice, TensorEntry, digest
+from recovery.checkpoint.manifest import FORMAT, digest
 from recovery.checkpoint.reading import Directory
-from recovery.checkpoint.shards import Array, Written, code_of
+from recovery.checkpoint.shards import Array
 from recovery.checkpoint.validating import validate
 from recovery.crashpoints import around
 
@@ -164,13 +165,9 @@ class KVStore:
         attempt = Attempt(self._disk, parent, 1, secrets.token_hex(8))
         try:
             attempt.begin()
-            written = attempt.write_shards([held], streams=1)
-            state = states.to_bytes({"identity": identity.document()}, self.limits)
-            manifest = _manifest(held, written, attempt.write_state(state))
-            validate(
-                Export(attempt.path.name, manifest.to_bytes(), {each.entry.name: each for each in written}, held, state),
-                self.limits,
-            )
+            draft = Draft(Kind.INFERENCE_KV, 0, None, "", held, states.to_bytes({"identity": identity.document()}, self.limits))
+            manifest, export, _ = draft.write(attempt, 1, "", streams=1)
+            validate(export, self.limits)
             attempt.write_manifest(manifest)
             attempt.commit(manifest, name=address)
         finally:
@@ -268,19 +265,6 @@ def _addresses(tokens: Array, page: int) -> Iterator[tuple[int, str]]:
         yield end, hashed.hexdigest()
     if not len(tokens):
         yield 0, hashed.hexdigest()
-
-
-def _manifest(held: Mapping[str, Array], written: Sequence[Written], state: Any) -> Manifest:
-    (shard,) = written
-    tensors = {
-        name: TensorEntry(code_of(held[name], where=name), held[name].shape, (_whole(shard.entry.name, name, held[name]),))
-        for name in sorted(held)
-    }
-    return Manifest(kind=Kind.INFERENCE_KV, sequence=1, step=0, parent="", writers=1, files=(shard.entry, state), tensors=tensors)
-
-
-def _whole(file: str, name: str, array: Array) -> Slice:
-    return Slice(file, name, (0,) * array.ndim, array.shape)
 
 
 def _refused(where: str, problem: str, *, reason: str = "inference") -> CheckpointInvalid:
