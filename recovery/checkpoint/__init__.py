@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from recovery.checkpoint.measuring import measure as measure
     from recovery.checkpoint.planning import Plan as Plan
     from recovery.checkpoint.planning import plan_interval as plan_interval
+    from recovery.checkpoint.objects import ObjectCheckpoints as ObjectCheckpoints
     from recovery.checkpoint.readback import ReadBack as ReadBack
     from recovery.checkpoint.resume import ResumeReport as ResumeReport
     from recovery.checkpoint.resume import verify_resume as verify_resume
@@ -69,6 +70,7 @@ _PLACES: Final = {
     "Manifest": "manifest",
     "Measurement": "measuring",
     "Plan": "planning",
+    "ObjectCheckpoints": "objects",
     "ReadBack": "readback",
     "Rejected": "scanning",
     "ResumeReport": "resume",
@@ -80,7 +82,7 @@ _PLACES: Final = {
     "verify_resume": "resume",
 }
 
-_EXTRA: Final = frozenset({"blake3", "numpy", "safetensors"})
+_EXTRA: Final = {"blake3": "checkpoint", "numpy": "checkpoint", "obstore": "objects", "safetensors": "checkpoint"}
 
 __all__ = [
     "EXACT",
@@ -106,6 +108,7 @@ __all__ = [
     "Manifest",
     "Measurement",
     "Plan",
+    "ObjectCheckpoints",
     "ReadBack",
     "Rejected",
     "ResumeReport",
@@ -126,4 +129,4 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name not in _EXTRA:
             raise
-        raise ExtraMissing(what="A checkpoint", missing=error.name, extra="checkpoint") from error
+        raise ExtraMissing(what="A checkpoint", missing=error.name, extra=_EXTRA[error.name]) from error

@@ -67,6 +67,16 @@ class StoreBusy(CheckpointError):
     )
 
 
+class CommitLost(CheckpointError):
+    """Two writers saved at once, and the other one was quicker."""
+
+    exit_code = ExitCode.OWNED
+    template = (
+        "{store}: another writer committed sequence {sequence} first. What was saved here was not committed and is removed. Two writers are at work "
+        "on one run: stop one of them, then load the latest checkpoint."
+    )
+
+
 class SpaceMissing(CheckpointError):
     """Seen before anything was written."""
 

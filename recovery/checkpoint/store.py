@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
 from recovery.checkpoint import lease, marks
+from recovery.checkpoint.choosing import Choosing, Slot, T
 from recovery.checkpoint.draft import drafted
-from recovery.checkpoint.errors import CheckpointError, NotACandidate, NothingToRestore
+from recovery.checkpoint.errors import NotACandidate, NothingToRestore
 from recovery.checkpoint.files import Disk, LocalDisk
 from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.layout import NAME, Place
@@ -26,21 +27,13 @@ from recovery.checkpoint.readback import ReadBack
 from recovery.checkpoint.reading import Directory
 from recovery.checkpoint.retention import Keep, Plan, carry_out, plan
 from recovery.checkpoint.saving import Known, Record, begun, finish
-from recovery.checkpoint.scanning import Candidate, Rejected, look, rejected, scan
+from recovery.checkpoint.scanning import Candidate, Rejected, look, scan
 from recovery.checkpoint.validating import Capture, Checkpoint, validate
-
-T = TypeVar("T", contravariant=True)
 
 STREAMS: Final = min(2, os.cpu_count() or 1)
 
 
-class Slot(Protocol[T]):
-    """Where a run keeps its current state. `swap` is one assignment: it cannot fail half-way."""
-
-    def swap(self, new: T) -> None: ...
-
-
-class CheckpointStore:
+class CheckpointStore(Choosing):
     """Checkpoints under `path`. Making one touches nothing; the first save makes the directories.
 
     limits: what is read at most. keep: what retention leaves. read_back: what a save reads again after its commit. wait: how long a save waits for
@@ -64,6 +57,10 @@ class CheckpointStore:
         self.wait = wait
         self.place = Place(self.path, disk or LocalDisk(), limits or Limits(), streams)
         self.known = Known({})
+
+    @property
+    def where(self) -> str:
+        return str(self.path)
 
     # -- saving ----------------------------------------------------------------------------------------------------
 
@@ -94,15 +91,11 @@ class CheckpointStore:
 
     def scan(self) -> list[Candidate | Rejected]:
         """Every directory in the store, newest first: candidates, and the others with the reason why they are none."""
-        return list(scan(self.place))
+        return list(self.looked())
 
-    def latest(self, kind: Kind | str = Kind.LEARNING) -> Candidate:
-        """The newest candidate of a kind, with what was passed over. Raises NothingToRestore."""
-        wanted = Kind(kind)
-        passed: list[Rejected] = []
-        for each in self._of_kind(wanted, passed):
-            return Candidate(each.path, each.manifest, tuple(passed))
-        raise self._nothing(wanted, passed)
+    def looked(self) -> Iterator[Candidate | Rejected]:
+        """`scan`, one by one."""
+        return scan(self.place)
 
     def inspect(self, name: str) -> Candidate:
         """One checkpoint by name, from its manifest alone; no tensor is read. Raises NotACandidate."""
@@ -122,19 +115,6 @@ class CheckpointStore:
         evidence = Directory(self.place.disk, candidate.path, self.place.limits, streams=self.place.streams)
         wanted = Kind(kind) if kind is not None else None
         return validate(evidence, self.place.limits, kind=wanted, name=candidate.name, schema=schema)
-
-    def load_latest(
-        self, kind: Kind | str = Kind.LEARNING, *, schema: str | None = None
-    ) -> tuple[Checkpoint, tuple[Rejected, ...]]:
-        """The newest checkpoint of a kind that is whole, and what was passed over. Raises NothingToRestore."""
-        wanted = Kind(kind)
-        passed: list[Rejected] = []
-        for each in self._of_kind(wanted, passed):
-            try:
-                return self.load(each, kind=wanted, schema=schema), tuple(passed)
-            except (CheckpointError, OSError) as error:
-                passed.append(rejected(each.name, error))
-        raise self._nothing(wanted, passed)
 
     def restore(
         self,
@@ -197,17 +177,3 @@ class CheckpointStore:
             raise NothingToRestore(store=str(self.path), kind="", rejected="there is no store")
         with lease.held(self.path, wait_seconds=self.wait.total_seconds()):
             yield
-
-    def _of_kind(self, wanted: Kind, passed: list[Rejected]) -> Iterator[Candidate]:
-        """The candidates of a kind, newest first; the others are added to `passed` as they are met."""
-        for each in scan(self.place):
-            if isinstance(each, Rejected):
-                passed.append(each)
-            elif each.kind is wanted:
-                yield each
-            else:
-                passed.append(Rejected(each.name, "kind", f"it is of the kind {each.kind}", damaged=False))
-
-    def _nothing(self, wanted: Kind, passed: list[Rejected]) -> NothingToRestore:
-        told = "; ".join(f"{each.name}: {each.reason}" for each in passed[:5]) or "it is empty"
-        return NothingToRestore(store=str(self.path), kind=wanted.value, rejected=told)

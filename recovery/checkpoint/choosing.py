@@ -1,0 +1,73 @@
+"""Choosing: the newest checkpoint of a kind that is whole, from whatever holds them.
+
+Owns the choice and what is said of those passed over. Must not know where checkpoints are. Invariant: what is passed over is told with its reason, and
+nothing that fails its checks is ever chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol, TypeVar
+
+from recovery.checkpoint.errors import CheckpointError, NothingToRestore
+from recovery.checkpoint.kinds import Kind
+from recovery.checkpoint.scanning import Candidate, Rejected, rejected
+from recovery.checkpoint.validating import Checkpoint
+
+T = TypeVar("T", contravariant=True)
+
+
+class Slot(Protocol[T]):
+    """Where a run keeps its current state. `swap` is one assignment: it cannot fail half-way."""
+
+    def swap(self, new: T) -> None: ...
+
+
+class Choosing(Protocol):
+    """What stores have in common once they can be looked through and loaded from."""
+
+    def looked(self) -> Iterator[Candidate | Rejected]:
+        """Everything that is there, newest first."""
+        ...
+
+    def load(self, candidate: Candidate, *, kind: Kind | str | None = None, schema: str | None = None) -> Checkpoint: ...
+
+    @property
+    def where(self) -> str:
+        """Its name, for errors."""
+        ...
+
+    def latest(self, kind: Kind | str = Kind.LEARNING) -> Candidate:
+        """The newest candidate of a kind, with what was passed over. Raises NothingToRestore."""
+        wanted = Kind(kind)
+        passed: list[Rejected] = []
+        for each in self._of_kind(wanted, passed):
+            return Candidate(each.path, each.manifest, tuple(passed))
+        raise self._nothing(wanted, passed)
+
+    def load_latest(
+        self, kind: Kind | str = Kind.LEARNING, *, schema: str | None = None
+    ) -> tuple[Checkpoint, tuple[Rejected, ...]]:
+        """The newest checkpoint of a kind that is whole, and what was passed over. Raises NothingToRestore."""
+        wanted = Kind(kind)
+        passed: list[Rejected] = []
+        for each in self._of_kind(wanted, passed):
+            try:
+                return self.load(each, kind=wanted, schema=schema), tuple(passed)
+            except (CheckpointError, OSError) as error:
+                passed.append(rejected(each.name, error))
+        raise self._nothing(wanted, passed)
+
+    def _of_kind(self, wanted: Kind, passed: list[Rejected]) -> Iterator[Candidate]:
+        """The candidates of a kind, newest first; the others are added to `passed` as they are met."""
+        for each in self.looked():
+            if isinstance(each, Rejected):
+                passed.append(each)
+            elif each.kind is wanted:
+                yield each
+            else:
+                passed.append(Rejected(each.name, "kind", f"it is of the kind {each.kind}", damaged=False))
+
+    def _nothing(self, wanted: Kind, passed: list[Rejected]) -> NothingToRestore:
+        told = "; ".join(f"{each.name}: {each.reason}" for each in passed[:5]) or "it is empty"
+        return NothingToRestore(store=self.where, kind=wanted.value, rejected=told)
