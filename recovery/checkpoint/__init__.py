@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from recovery.checkpoint.manifest import Manifest as Manifest
     from recovery.checkpoint.measuring import Measurement as Measurement
     from recovery.checkpoint.measuring import measure as measure
+    from recovery.checkpoint.objects import ObjectCheckpoints as ObjectCheckpoints
     from recovery.checkpoint.planning import Plan as Plan
     from recovery.checkpoint.planning import plan_interval as plan_interval
-    from recovery.checkpoint.objects import ObjectCheckpoints as ObjectCheckpoints
     from recovery.checkpoint.readback import ReadBack as ReadBack
     from recovery.checkpoint.resume import ResumeReport as ResumeReport
     from recovery.checkpoint.resume import verify_resume as verify_resume
@@ -107,8 +107,8 @@ __all__ = [
     "Look",
     "Manifest",
     "Measurement",
-    "Plan",
     "ObjectCheckpoints",
+    "Plan",
     "ReadBack",
     "Rejected",
     "ResumeReport",
