@@ -7,7 +7,6 @@ its calls again. Procedures over operations. Invariants: an outcome never change
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final
 
 from recovery import codec
@@ -88,7 +87,7 @@ async def keep(run_id: str, epoch: Epoch, observation: Observation) -> None:
     body = codec.dumps(encode(observation))
     item = Evidence(run_id, observation.step, epoch, observation.observed_at_us, kind_of(observation), body)
     with around("evidence"):
-        await Use(partial(_add, item))
+        await Use(lambda journal: journal.add_evidence(item))
 
 
 async def record(world: World, seen: Loaded) -> Loaded:
@@ -116,7 +115,3 @@ def _loaded(journal: Journal, run_id: str) -> Loaded:
     if journal.find(check_run_id(run_id)) is None:
         raise RunNotFound(run_id=run_id, database=journal.url)
     return read(journal, run_id)
-
-
-def _add(item: Evidence, journal: Journal) -> None:
-    journal.add_evidence(item)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Final
 
 from recovery import codec
@@ -73,9 +72,9 @@ async def declare(by: str, reason: str) -> Declared:
     body = codec.dumps({"by": by, "reason": reason, "before": before, "incarnation": to})
     note = Evidence("", "", Epoch(to, 1), now_us, KIND, body)
     with around("restored"):
-        await Use(partial(_add, note))
+        await Use(lambda journal: journal.add_evidence(note))
     with around("incarnation"):
-        holds = await Use(partial(_raise, before, to))
+        holds = await Use(lambda journal: journal.raise_incarnation(before, to))
     unsettled = await Use(_unsettled)
     restoration = Restoration(by=by, reason=reason, at=moment(now_us), before=before, incarnation=holds)
     return Declared(restoration=restoration, unsettled=unsettled)
@@ -100,14 +99,6 @@ async def unknown_keys(environment: str, scope: str, rows: Iterable[ReceiptRow])
         for row, owner in zip(listed, owners, strict=True)
         if owner is None
     ]
-
-
-def _add(item: Evidence, journal: Journal) -> None:
-    journal.add_evidence(item)
-
-
-def _raise(before: int, to: int, journal: Journal) -> int:
-    return journal.raise_incarnation(before, to)
 
 
 def _unsettled(journal: Journal) -> tuple[str, ...]:
