@@ -13,6 +13,8 @@ from recovery.core.errors import ExtraMissing
 
 if TYPE_CHECKING:
     from recovery.checkpoint.fingerprint import Fingerprint as Fingerprint
+    from recovery.checkpoint.fingerprint import digest_of as digest_of
+    from recovery.checkpoint.fingerprint import digest_of_array as digest_of_array
     from recovery.checkpoint.generators import Generators as Generators
     from recovery.checkpoint.inference import Hit as Hit
     from recovery.checkpoint.inference import Identity as Identity
@@ -80,6 +82,8 @@ _PLACES: Final = {
     "measure": "measuring",
     "plan_interval": "planning",
     "verify_resume": "resume",
+    "digest_of": "fingerprint",
+    "digest_of_array": "fingerprint",
 }
 
 _EXTRA: Final = {"blake3": "checkpoint", "numpy": "checkpoint", "obstore": "objects", "safetensors": "checkpoint"}
@@ -115,6 +119,8 @@ __all__ = [
     "Stage",
     "Tolerance",
     "Weights",
+    "digest_of",
+    "digest_of_array",
     "measure",
     "plan_interval",
     "verify_resume",

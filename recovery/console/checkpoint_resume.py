@@ -56,7 +56,8 @@ def verified(paper: Paper, told: Told) -> RenderableType:
         parts.append(paper.panel("first divergence", _divergence(of.divergence), "red"))
     if of.dropped:
         parts.append(paper.panel("without one field", _ablation(of.dropped)))
-    if (lines := _others(of.trajectories)) and of.trajectories:
+    lines = _others(of.trajectories)
+    if len(lines) > 1 or (lines and of.divergence is not None):  # a resumed run that is exact has nothing to show on its own
         parts.append(paper.panel("beside the uninterrupted run", _trajectories(of.trajectories[0], lines)))
     if not of.ok:
         parts.append(Text(of.advice, style="bold"))

@@ -60,7 +60,7 @@ class CountsAfterTheCapture(ReferenceTrainer):
 
     def capture(self) -> Learning:
         state = super().capture()
-        return replace(state, counter=max(0, state.counter - 1)) if state.counter % 17 == 0 else state
+        return replace(state, counter=max(0, state.counter - 1)) if state.counter % 3 == 0 else state
 
 
 class KeepsItsScheduleOutside(ReferenceTrainer):
@@ -132,9 +132,22 @@ class AddsInAnotherOrder(ReferenceTrainer):
         self.turned = True
 
 
+class NoisyInAnotherOrder(AddsInAnotherOrder):
+    """And draws from the process-wide generator, which is registered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        np.random.seed(5)
+        self.generators = Generators(draws=self.draws, masks=self.masks, numpy_global=True)
+
+    def step(self) -> None:
+        super().step()
+        self.weights["output"] = self.weights["output"] + np.float32(1e-3 * (np.random.rand() - 0.5))
+
+
 class LosesItsMomentsAsWell(AddsInAnotherOrder):
     def step(self) -> None:
-        if self.turned and self.counter == 17:
+        if self.turned and self.counter == 3:
             self.first = {name: np.zeros_like(values) for name, values in self.first.items()}
         super().step()
 
@@ -213,10 +226,6 @@ class WithAnotherArray(ReferenceTrainer):
 
 def make_hidden() -> Any:
     return ForgetsItsMasks()
-
-
-def make_registered() -> Any:
-    return RegistersNumpyItself()
 
 
 def fails(trainer: ReferenceTrainer) -> None:

@@ -40,12 +40,12 @@ def verified(*arguments: str) -> Ended:
 
 
 def test_the_document_has_the_documented_keys(tmp_path: Path) -> None:
-    ended = verified("--before", "2", "--after", "1", "--after", "1", "--plot", "p.svg", "--keep", "kept", "--json")
+    ended = verified("--before", "2", "--after", "2", "--plot", "p.svg", "--keep", "kept", "--json")
     assert (ended.code, ended.err) == (0, "")
     document = ended.document
     assert set(document) == {"schema_version", *DOCUMENTS["recover checkpoint verify-resume"]}
     assert (document["finding"], document["exact"], document["divergence"]) == ("exact", True, None)
-    assert (document["before"], document["after"], document["draws"]) == (2, [1, 1], 8)
+    assert (document["before"], document["after"], document["draws"]) == (2, [2], 8)
     assert all(each["noticed"] and each["refused"] for each in document["dropped"])
     assert [line["name"] for line in document["trajectories"]] == [
         "uninterrupted",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recovery.checkpoint.errors import CheckpointInvalid, TrainerRefused, VerificationBroken
+from recovery.checkpoint.errors import CheckpointInvalid, TrainerRefused
 from recovery.checkpoint.learning import Learning
 from recovery.checkpoint.reference import ReferenceTrainer, make
 from recovery.checkpoint.resume import Finding, ResumeReport, verify_resume
@@ -34,8 +34,8 @@ def global_generators() -> Iterator[None]:
 
 
 def here(make: Callable[[], Any], **given: Any) -> ResumeReport:
-    """In this process, where a look costs milliseconds."""
-    return verify_resume(make, trainers.step, fresh_process=False, **{"ablate": False, **given})
+    """In this process and with few updates, where a look costs milliseconds."""
+    return verify_resume(make, trainers.step, fresh_process=False, **{"before": 3, "after": 3, "ablate": False, **given})
 
 
 @pytest.fixture(scope="module")
@@ -86,9 +86,9 @@ def test_weights_alone_leave_the_trajectory_and_the_report_shows_where(whole: Re
 
 def test_several_resumes_inside_the_same_run_are_exact() -> None:
     """Fault 14: the second resume of the projects that had it was another run."""
-    report = here(make, after=(10, 1, 12))
+    report = here(make, after=(2, 1, 3))
     assert report.ok
-    assert (report.after, report.draws, len(report.trajectories[1].points)) == ((10, 1, 12), 80, 23)
+    assert (report.after, report.draws, len(report.trajectories[1].points)) == ((2, 1, 3), 18, 6)
 
 
 def test_the_checkpoints_can_be_kept_and_loaded(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_13_a_later_save_that_writes_the_first_ones_tensors_is_seen() -> None:
     report = here(trainers.CachesItsFirstCapture)
     assert report.finding is Finding.HIDDEN_STATE
     assert report.divergence is not None
-    assert (report.divergence.step, report.divergence.field) == (18, "history")
+    assert (report.divergence.step, report.divergence.field) == (4, "history")
 
 
 def test_13_what_changed_has_another_digest_and_both_saves_read_back(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_14_a_restore_that_is_right_only_once_is_seen() -> None:
     report = here(trainers.AppendsToItsHistory)
     assert report.finding is Finding.NOT_IDEMPOTENT
     assert report.divergence is not None
-    assert (report.divergence.field, report.divergence.found) == ("history", "float64 [34]")
+    assert (report.divergence.field, report.divergence.found) == ("history", "float64 [6]")
 
 
 @pytest.mark.parametrize("make_it", [trainers.ForgetsItsMasks, trainers.SwallowsAMissingState])
@@ -141,7 +141,7 @@ def test_15_a_generator_that_is_not_registered_is_seen(make_it: Callable[[], Any
     report = here(make_it)
     assert report.finding is Finding.HIDDEN_STATE
     assert report.divergence is not None
-    assert (report.divergence.field, report.divergence.step, report.divergence.index) == ("history", 18, (17,))
+    assert (report.divergence.field, report.divergence.step, report.divergence.index) == ("history", 4, (3,))
     assert "a generator that is not registered" in report.advice
 
 
@@ -150,16 +150,16 @@ def test_15_a_state_without_a_generator_is_refused() -> None:
         trainers.ForgetsItsMasks().capture().check_fits(make().capture())
 
 
+def test_15_the_process_wide_generator_can_be_registered() -> None:
+    report = here(trainers.RegistersNumpyItself)
+    assert report.ok
+    assert report.unregistered == ()
+
+
 def test_15_the_process_wide_generator_is_seen_where_it_is_not_registered() -> None:
     report = here(trainers.DrawsFromNumpyItself)
     assert report.finding is Finding.HIDDEN_STATE
     assert report.unregistered == ("numpy.random",)
-
-
-def test_15_the_process_wide_generator_can_be_registered_and_crosses_processes() -> None:
-    report = verify_resume(trainers.make_registered, f"{MODULE}:step", before=2, after=2, ablate=False)
-    assert report.ok
-    assert report.unregistered == ()
 
 
 def test_17_the_place_in_the_epoch_survives_two_resumes_inside_it() -> None:
@@ -189,7 +189,7 @@ def test_17_a_place_in_the_epoch_that_is_lost_is_seen() -> None:
 
 
 def test_17_a_cursor_that_counts_what_was_fetched_is_refused() -> None:
-    with pytest.raises(CheckpointInvalid, match="17 updates of 2 examples consume 34, and it says 36"):
+    with pytest.raises(CheckpointInvalid, match="3 updates of 2 examples consume 6, and it says 8"):
         here(trainers.CountsWhatWasFetched)
 
 
@@ -210,7 +210,7 @@ def test_19_a_schedule_that_begins_anew_is_seen() -> None:
     report = here(trainers.KeepsItsScheduleOutside)
     assert report.finding is Finding.HIDDEN_STATE
     assert report.divergence is not None
-    assert (report.divergence.step, report.divergence.field) == (18, "w/embedding")
+    assert (report.divergence.step, report.divergence.field) == (4, "w/embedding")
 
 
 def test_19_a_resume_beyond_the_schedules_horizon_keeps_the_least_rate() -> None:
@@ -264,14 +264,17 @@ def test_lost_moments_are_outside_the_contract_for_sums_in_another_order() -> No
     report = here(trainers.LosesItsMomentsAsWell, contract=REORDERED)
     assert report.finding is Finding.HIDDEN_STATE
     assert report.divergence is not None
-    assert (report.divergence.step, report.divergence.field) == (18, "m/embedding")
+    assert (report.divergence.step, report.divergence.field) == (4, "m/embedding")
 
 
-def test_the_contract_reaches_a_fresh_process_and_its_ablation() -> None:
-    """Under it the ablation still misses every field that updates read."""
-    report = verify_resume(f"{MODULE}:AddsInAnotherOrder", f"{MODULE}:step", after=3, contract=REORDERED)
+def test_a_contract_and_a_process_wide_generator_reach_fresh_processes() -> None:
+    """The ablation is judged by the contract, too: a field that a new run has alike diverges only by the order of its sums."""
+    report = verify_resume(trainers.NoisyInAnotherOrder, trainers.step, before=2, after=2, contract=REORDERED)
     assert report.ok
-    assert {each.field for each in report.dropped if each.diverged} >= {"w", "m", "v", "counter", "generators.draws"}
+    assert report.unregistered == ()
+    diverged = {each.field for each in report.dropped if each.diverged}
+    assert diverged >= {"w", "m", "v", "counter", "generators.draws", "generators.numpy.random"}
+    assert "config" not in diverged
 
 
 # -- what else can be wrong --------------------------------------------------------------------------------------------
@@ -288,21 +291,9 @@ def test_a_restore_that_loses_digits_is_told_by_field_and_distance() -> None:
     report = here(trainers.RestoresFloatsThroughText)
     assert report.finding is Finding.NOT_RESTORED
     assert report.divergence is not None
-    assert (report.divergence.step, report.divergence.field) == (17, "v/embedding")
+    assert (report.divergence.step, report.divergence.field) == (3, "v/embedding")
     assert report.divergence.ulps is not None
     assert 10**3 < report.divergence.ulps < 10**12
-
-
-def test_what_is_hidden_in_a_process_is_seen_by_a_fresh_one() -> None:
-    report = verify_resume(trainers.make_hidden, trainers.step, before=2, after=2, ablate=False)
-    assert report.finding is Finding.HIDDEN_STATE
-    assert report.divergence is not None
-    assert report.divergence.step == 3
-
-
-def test_a_trainer_that_fails_is_told_with_its_error() -> None:
-    with pytest.raises(VerificationBroken, match="ArithmeticError: the loss ran away"):
-        verify_resume(trainers.make_hidden, trainers.fails, before=1, after=1)
 
 
 def test_a_trainer_that_cannot_be_found_is_refused_by_name() -> None:

@@ -1,4 +1,4 @@
-"""The plot of a resume: every line named, the exact one drawn at zero, and the same file again."""
+"""The plot of a resume: every line named, and the exact one drawn at zero."""
 
 from __future__ import annotations
 
@@ -42,12 +42,6 @@ def test_a_divergence_is_in_the_title_and_nothing_is_said_to_be_equal(tmp_path: 
     text = words(tmp_path / "p.svg")
     assert "diverged after update 4 in history" in text
     assert "no bit differs" not in text
-
-
-def test_the_same_report_is_the_same_file(exact: ResumeReport, tmp_path: Path) -> None:
-    for name in ("one.png", "other.png"):
-        plotting_resume.trajectories(tmp_path / name, exact)
-    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "other.png").read_bytes()
 
 
 def test_what_cannot_be_drawn_is_refused(exact: ResumeReport, tmp_path: Path) -> None:
