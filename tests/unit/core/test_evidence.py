@@ -599,3 +599,12 @@ def test_reading_twice_is_no_duplicate() -> None:
     story = sent().attempt(M, "resend").reply(M, "found", value=1).late_reply(M, "found", 1, value=2)
     assert story.row(H, READ) == 8
     assert story.settled(story.conclude(H, READ).settlement).row(H, READ) == 2
+
+
+@pytest.mark.parametrize("kind", ["unreachable", "turned_away", "not_sent"])
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_probe_that_told_nothing_has_not_been_answered(kind: str, restored: bool) -> None:
+    """The question is asked again when its back-off is over, and not only when absence would count."""
+    story = sent().probe(M, kind)
+    assert story.facts(2 * M, PROBEABLE, restored=restored).ask is Ask.DUE
+    assert story.probe(3 * M, "absent").facts(4 * M, PROBEABLE, restored=restored).ask is Ask.ANSWERED
