@@ -608,3 +608,44 @@ def test_a_probe_that_told_nothing_has_not_been_answered(kind: str, restored: bo
     story = sent().probe(M, kind)
     assert story.facts(2 * M, PROBEABLE, restored=restored).ask is Ask.DUE
     assert story.probe(3 * M, "absent").facts(4 * M, PROBEABLE, restored=restored).ask is Ask.ANSWERED
+
+
+@pytest.mark.parametrize(("epoch", "ask"), [("", Ask.DUE), ("0.7", Ask.DUE), ("1.0", Ask.ANSWERED), ("2.1", Ask.ANSWERED)])
+def test_a_restored_step_is_asked_about_in_this_incarnation(epoch: str, ask: Ask) -> None:
+    """An answer of an unknown incarnation counts as one from before the backup was put back."""
+    story = sent().probe(M, "absent", epoch=epoch)
+    assert story.facts(2 * M, PROBEABLE, restored=True, incarnation=1).ask is ask
+
+
+def test_a_restored_step_is_not_closed() -> None:
+    """Attempts may be missing, so that a refusal would prove nothing."""
+    assert sent().facts(M, CLOSABLE).close is Close.AVAILABLE
+    assert sent().facts(M, CLOSABLE, restored=True).close is Close.NONE
+
+
+def test_an_early_absence_is_pending_only_while_it_can_be_asked_again() -> None:
+    story = sent().probe(S, "absent")
+    assert story.facts(2 * S, PROBEABLE).absence is Absence.PENDING
+    spent = story.facts(2 * S, PROBEABLE, budget=Budget(probes=1))
+    assert (spent.ask, spent.absence) == (Ask.SPENT, Absence.PENDING)
+    gone = story.facts(2 * S, ASKABLE, can_probe=False)
+    assert (gone.ask, gone.absence) == (Ask.NONE, Absence.UNPROVEN)
+
+
+def test_an_early_absence_does_not_spoil_a_later_one() -> None:
+    quiet_at = quiet(30 * S)
+    story = sent().probe(S, "absent").probe(quiet_at + 1, "absent")
+    assert story.facts(quiet_at + 1, replace(PROBEABLE, trust_settle=True)).absence is Absence.TRUSTED
+
+
+def test_an_answer_of_the_moment_in_which_a_copy_was_seen_at_work_is_older() -> None:
+    """In the chain it became known before; late evidence stands behind everything, and an answer of the same moment counts."""
+    assert sent().probe(M, "absent").probe(M, "in_flight").facts(2 * M, PROBEABLE).ask is Ask.DUE
+    assert sent().probe(M + 1, "absent", asked=M).probe(M + 1, "in_flight").facts(2 * M, PROBEABLE).ask is Ask.DUE
+    assert sent().probe(M, "absent").late_reply(M, "in_flight", 1).facts(2 * M, PROBEABLE).ask is Ask.ANSWERED
+    assert sent().probe(M - 1, "absent").late_reply(M, "in_flight", 1).facts(2 * M, PROBEABLE).ask is Ask.DUE
+
+
+def test_a_call_with_the_recorded_fingerprint_has_not_diverged() -> None:
+    assert sent().facts(M, replay_fingerprint="ours").finding is Finding.OPEN
+    assert sent().facts(M, replay_fingerprint="theirs").finding is Finding.DIVERGED
