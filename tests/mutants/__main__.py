@@ -53,7 +53,9 @@ def report(chosen: list[Mutant], fates: list[Fate], seconds: float, *, whole: bo
     print(
         f"\n{len(chosen)} mutants, {killed} noticed ({fates.count(Fate.ENDLESS)} of them by never ending), {len(survivors)} survived"
     )
-    print(f"score {100 * killed / max(1, len(chosen)):.1f} %, in {seconds:.0f} s")
+    spent = os.times()
+    processor = spent.user + spent.system + spent.children_user + spent.children_system
+    print(f"score {100 * killed / max(1, len(chosen)):.1f} %, in {seconds:.0f} s, {processor:.0f} s of processor time")
     for name in survivors:
         if name in accepted:
             print(f"  accepted  {name}\n            {accepted[name]}")
