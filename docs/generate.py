@@ -41,7 +41,10 @@ from recovery.testing import environment, moves, scenario, steps
 DOCS = Path(__file__).resolve().parent
 
 EXIT_CODES: dict[ExitCode, tuple[str, str]] = {
-    ExitCode.SETTLED: ("The run is settled; its outcome was printed.", "Nothing."),
+    ExitCode.SETTLED: (
+        "The run is settled; its outcome was printed. So it is where something has spoken against an outcome since: the report shows it, and `recover doubt` ends with 3 until somebody acknowledges it.",
+        "Nothing, unless the report shows a contradiction.",
+    ),
     ExitCode.FAILED: (
         "The run is settled with its own failure, or it was cancelled. That outcome is final too.",
         "Read it with `recover show`; wanting another outcome is a new run.",
@@ -220,12 +223,13 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "recover --run-id --plan": ("run", "plan", "owner"),
     "recover runs": ("runs", "more"),
     "recover show": ("run", "head_digest", "entries", "late_evidence", "contradictions", "contracts"),
-    "recover doubt": ("doubts", "contracts", "more"),
+    "recover doubt": ("doubts", "contradicted", "contracts", "more"),
     "recover explain": ("explanation",),
     "recover parking": ("reasons",),
     "recover probe": ("run_id", "step", "answer", "kept", "because", "verdict"),
     "recover resolve": ("run_id", "step", "settled", "checked"),
     "recover close": ("run_id", "step", "answer", "settled", "verdict"),
+    "recover acknowledge": ("run_id", "step", "order", "left"),
     "recover hold": ("run_id", "order", "status", "epoch", "was_owned_by", "acts_until"),
     "recover release": ("run_id", "order", "status", "epoch", "was_owned_by", "acts_until"),
     "recover fence": ("run_id", "order", "status", "epoch", "was_owned_by", "acts_until"),

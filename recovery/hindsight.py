@@ -16,6 +16,7 @@ from recovery.core.entries import Answered, AnswerKind, Observation, Source, enc
 from recovery.core.errors import FencedOut, NotObservable, RunNotFound
 from recovery.core.history import EffectStep
 from recovery.core.ids import Epoch, check_run_id
+from recovery.core.judgement import CONTRADICTED
 from recovery.core.machine import Unwind
 from recovery.core.operations import Append, Execute, Now, Use
 from recovery.core.policy import Budget
@@ -103,7 +104,7 @@ async def record(world: World, seen: Loaded) -> Loaded:
         run, entries = loaded.run, news(loaded.history, loaded.contracts, await Now())
         if entries:
             with suppress(FencedOut):
-                await writer_of(loaded, world.token).commit(Append(tuple(entries), run.status, run.next_look_us, run.reason))
+                await writer_of(loaded, world.token).commit(Append(tuple(entries), run.status, run.next_look_us, CONTRADICTED))
 
     claimed = await claim(world, seen.run)
     if claimed is not None:

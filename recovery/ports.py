@@ -201,8 +201,10 @@ class Journal(Protocol):
     def find(self, run_id: str) -> RunRow | None:
         """The run row, read committed. None if there is none; never creates a database."""
 
-    def runs(self, *, statuses: Sequence[Status] | None = None, limit: int = 1000, after: str = "") -> list[RunRow]:
-        """Run rows ordered by run id, those behind `after`; costs what it returns."""
+    def runs(
+        self, *, statuses: Sequence[Status] | None = None, reason: str | None = None, limit: int = 1000, after: str = ""
+    ) -> list[RunRow]:
+        """Run rows ordered by run id, those behind `after`; costs what it returns, but for a `reason`, which is looked for in all of them."""
 
     def claim(self, seen: RunRow, owner: Owner, *, lease_term_us: int, at_us: int) -> RunRow | None:
         """Compare-and-set on (epoch, lease counter) of `seen`: epoch n+1 (or (incarnation, 1) if the incarnation rose), the new

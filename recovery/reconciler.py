@@ -13,6 +13,7 @@ from recovery import codec
 from recovery.claims import World, existing, find, held_while, load, owned, take, visit
 from recovery.core.chain import chained, genesis
 from recovery.core.contracts import Contract, microseconds
+from recovery.core.contradictions import need_a_person
 from recovery.core.entries import JSON, Decision, Opened, OutcomeKind, Override, Settled, Status, Verdict, encode
 from recovery.core.errors import (
     DecisionFailed,
@@ -34,6 +35,7 @@ from recovery.core.errors import (
 from recovery.core.history import History, fold
 from recovery.core.ids import ROOT, Epoch, check_run_id
 from recovery.core.instants import moment
+from recovery.core.judgement import CONTRADICTED
 from recovery.core.machine import Machine, Unwind
 from recovery.core.operations import Append, Execute, Now, Raised, Returned, Use
 from recovery.core.rows import Action, ParkingReason
@@ -172,7 +174,9 @@ async def _go(
         raise came.error
     ended = await _ending(workflow, came)
     entries: tuple[Decision | Settled, ...] = (*machine.unsaid(), ended)
-    await writer.commit(Append(entries, Status.COMPLETED if ended.outcome is OutcomeKind.APPLIED else Status.FAILED))
+    status = Status.COMPLETED if ended.outcome is OutcomeKind.APPLIED else Status.FAILED
+    disputed = need_a_person(history, machine.contracts, ended.at_us)
+    await writer.commit(Append(entries, status, None, CONTRADICTED if disputed else ""))
     for entry in entries:
         history.add(entry)
     against = contradictions(history, machine.contracts, machine.calls, ended.at_us)

@@ -110,6 +110,9 @@ def contradiction(of: Contradiction) -> Document:
         "key": of.key,
         "duplicate": of.duplicate,
         "outcome": of.outcome,
+        "open": of.open,
+        "acknowledged_by": of.acknowledged_by,
+        "acknowledged_because": of.acknowledged_because,
         "adopted": None if of.adopted is None else receipt(of.adopted),
         "against": [receipt(item) for item in of.against],
         "proposals": [

@@ -7,6 +7,8 @@ who gives it; what needs a reason says so here already.
 from __future__ import annotations
 
 import json
+import re
+from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
@@ -34,17 +36,22 @@ ContractOption = Annotated[
 def doubt(
     context: typer.Context,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=_LIMIT_MAX, help="At most so many.")] = 100,
+    older: Annotated[
+        str, typer.Option("--older", metavar="DURATION", help="Only what has waited for so long: 30s, 20m, 25h, 7d or 1h30m.")
+    ] = "0s",
     app: App = None,
     db: Db = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """List what needs a person (in doubt, held, diverged), oldest first. Exit 0 where nothing does."""
+    """List what needs a person, oldest first: what is in doubt, held or diverged, and outcomes that something speaks against. Exit 0 where
+    nothing does."""
+    waited = _duration(older)
 
     def work(output: Output, common: Common) -> ExitCode:
         from recovery.cli import ordering
 
-        return ordering.doubt(output, common.target(), limit=limit)
+        return ordering.doubt(output, common.target(), limit=limit, older=waited)
 
     _carry_out(context, Common(db, app, as_json, debug), work)
 
@@ -159,6 +166,18 @@ def resolve(
     _carry_out(context, Common(db, app, as_json, debug), work)
 
 
+def _duration(written: str) -> timedelta:
+    """A duration as people write it."""
+    parts = re.findall(r"(\d{1,9})([smhd])", written)
+    if not parts or "".join(number + unit for number, unit in parts) != written:
+        raise typer.BadParameter("write it like 30s, 20m, 25h, 7d or 1h30m.", param_hint="--older")
+    units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+    try:
+        return sum((timedelta(**{units[unit]: int(number)}) for number, unit in parts), timedelta(0))
+    except OverflowError:
+        raise typer.BadParameter("it is longer than anything can have waited.", param_hint="--older") from None
+
+
 def _parsed(value: str | None) -> Any:
     try:
         return None if value is None else json.loads(value)
@@ -184,6 +203,28 @@ def close(
         from recovery.cli import ordering
 
         return ordering.close(output, common.target(), run, step, by=by, reason=reason)
+
+    _carry_out(context, Common(db, app, as_json, debug), work)
+
+
+@app.command()
+def acknowledge(
+    context: typer.Context,
+    run: RunId,
+    step: Step,
+    by: By,
+    reason: Why,
+    app: App = None,
+    db: Db = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Say that what speaks against a step's outcome was seen to. The outcome stands; what comes later needs a person again."""
+
+    def work(output: Output, common: Common) -> ExitCode:
+        from recovery.cli import ordering
+
+        return ordering.acknowledge(output, common.target(), run, step, by=by, reason=reason)
 
     _carry_out(context, Common(db, app, as_json, debug), work)
 

@@ -6,6 +6,7 @@ Owns their JSON documents and exit codes. Invariant: what is printed is what the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,8 +18,9 @@ from recovery.core.entries import JSON, AnswerKind, OutcomeKind, encode
 from recovery.core.errors import ExitCode
 from recovery.core.instants import iso
 from recovery.core.rows import Action, Row
+from recovery.operators.acknowledging import Acknowledged
 from recovery.operators.asking import Probed
-from recovery.operators.doubting import Doubt, Doubts
+from recovery.operators.doubting import Disputed, Doubt, Doubts
 from recovery.operators.driving import Closed
 from recovery.operators.explaining import Explanation
 from recovery.operators.forgetting import Forgotten
@@ -57,11 +59,11 @@ class Said:
 # -- looking -----------------------------------------------------------------------------------------------------------
 
 
-def doubt(output: Output, target: Target, *, limit: int) -> ExitCode:
+def doubt(output: Output, target: Target, *, limit: int, older: timedelta) -> ExitCode:
     """What needs a person. Exit 3, or 5 and 6 where a run diverged or cannot be read."""
     engine = target.looking()
     try:
-        found: Doubts = finished(engine.doubt(limit=limit))
+        found: Doubts = finished(engine.doubt(limit=limit, older=older))
     finally:
         engine.flush()
     from recovery.console.operating import doubts as report
@@ -69,6 +71,7 @@ def doubt(output: Output, target: Target, *, limit: int) -> ExitCode:
     output.answer(
         lambda: {
             "doubts": [_doubt(one) for one in found.doubts],
+            "contradicted": [_disputed(one) for one in found.contradicted],
             "contracts": [_hold(hold) for hold in found.contracts],
             "more": found.more,
         },
@@ -180,6 +183,22 @@ def close(output: Output, target: Target, run_id: str, step: str, *, by: str, re
     return ExitCode.IN_DOUBT if closed.judgement.action is Action.PARK else ExitCode.UNRESOLVED
 
 
+def acknowledge(output: Output, target: Target, run_id: str, step: str, *, by: str, reason: str) -> ExitCode:
+    """A person's word about what speaks against an outcome."""
+    engine = target.engine()
+    try:
+        done: Acknowledged = finished(engine.acknowledge(run_id, step, by=by, reason=reason))
+    finally:
+        engine.flush()
+    from recovery.console.operating import acknowledged as report
+
+    output.answer(
+        lambda: {"run_id": run_id, "step": step, "order": encode(done.order), "left": done.left},
+        lambda _paper: report(done),
+    )
+    return ExitCode.SETTLED
+
+
 def order(output: Output, target: Target, verb: str, run_id: str, *, by: str, reason: str) -> ExitCode:
     """hold, release or fence of a run."""
     engine = target.engine()
@@ -262,6 +281,17 @@ def _doubt(one: Doubt) -> Document:
         "key": one.key,
         "contract": one.contract,
         "problem": one.problem,
+    }
+
+
+def _disputed(one: Disputed) -> Document:
+    return {
+        "run_id": one.run_id,
+        "workflow": one.workflow,
+        "status": one.status.value,
+        "since": iso(one.since_us),
+        "age_seconds": one.age_us / 1_000_000,
+        "contradiction": documents.contradiction(one.contradiction),
     }
 
 

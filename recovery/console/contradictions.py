@@ -40,6 +40,12 @@ def panel(paper: Paper, of: Contradiction) -> RenderableType:
         rows.append(
             ("to undo it", "no compensation is known here: name the app that defines one, or look in the environment's records")
         )
+    if of.acknowledged_by:
+        since = "; more has come since" if of.open else ""
+        why = f" ({words.bounded(of.acknowledged_because)})" if of.acknowledged_because else ""
+        rows.append(("seen to", f"by {words.bounded(of.acknowledged_by)}{why}{since}"))
+    if of.open:
+        rows.append(("when done", f"recover acknowledge RUN {words.bounded(of.step)} --by WHO --reason TEXT"))
     return paper.panel("duplicate detected" if of.duplicate else "contradicted", facts(rows), "red")
 
 

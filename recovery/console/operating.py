@@ -11,13 +11,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from recovery.console import words
+from recovery.console import contradictions, words
 from recovery.console.paper import Paper, facts
 from recovery.console.runs import status
 from recovery.console.timeline import answer, promise
 from recovery.core.entries import OutcomeKind, Verb
 from recovery.core.judgement import Judgement
 from recovery.core.rows import Row
+from recovery.operators.acknowledging import Acknowledged
 from recovery.operators.asking import Probed
 from recovery.operators.doubting import Doubt, Doubts
 from recovery.operators.driving import Closed
@@ -39,9 +40,14 @@ ASSUMED: Final = {
 # -- doubts ------------------------------------------------------------------------------------------------------------
 
 
-def doubts(paper: Paper, found: Doubts) -> RenderableType:  # noqa: ARG001  # one signature for reports
-    """One line for each, oldest first."""
-    parts: list[RenderableType] = [_table(found)] if found.doubts else [Text("nothing needs a person")]
+def doubts(paper: Paper, found: Doubts) -> RenderableType:
+    """One line for each doubt, oldest first; then each outcome that something speaks against, whole."""
+    nothing = [] if found.contradicted else [Text("nothing needs a person")]
+    parts: list[RenderableType] = [_table(found)] if found.doubts else [*nothing]
+    for one in found.contradicted:
+        age, what = words.duration(one.age_us), "duplicate" if one.contradiction.duplicate else "contradicted"
+        parts.append(Text(f"run {words.bounded(one.run_id)} is {one.status.value} and {what}, heard {age} ago:", style="bold red"))
+        parts.append(contradictions.panel(paper, one.contradiction))
     if found.more:
         parts.append(Text("… and more; raise --limit", style="dim"))
     parts += [
@@ -188,6 +194,12 @@ def resolved(paper: Paper, done: Resolved) -> RenderableType:
     return paper.panel(
         f"{words.bounded(done.step)} of run {words.bounded(done.run_id)} is settled by your word", facts(rows), "green"
     )
+
+
+def acknowledged(done: Acknowledged) -> RenderableType:
+    order, run = done.order, words.bounded(done.run_id)
+    left = "; something else in the run still needs a person" if done.left else ""
+    return Text(f"{words.bounded(order.step)} of run {run} is seen to by {_why(order.by, order.reason)}; its outcome stands{left}")
 
 
 def closed(paper: Paper, done: Closed) -> RenderableType:

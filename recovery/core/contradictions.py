@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from recovery.core.contracts import Contract
-from recovery.core.entries import Entry, Source
+from recovery.core.entries import Entry, Override, Source, Verb
 from recovery.core.evidence import Situation, examine
 from recovery.core.findings import RECEIPTS, Reading
 from recovery.core.history import EffectStep, History, Noted
@@ -24,12 +24,15 @@ class Contradicted:
 
     adopted: the receipt behind the outcome; None where it rests on none. against: the items, in the order in which they became known.
     surplus: those of them that are receipts of an effect which the outcome does not count: a second one, or one where none should be.
+    acknowledged: a person's last word that they were seen to; open: those that no such word names.
     """
 
     step: EffectStep
     adopted: Noted | None
     against: tuple[Noted, ...]
     surplus: tuple[Noted, ...]
+    acknowledged: Override | None
+    open: tuple[Noted, ...]
 
     @property
     def duplicate(self) -> bool:
@@ -78,7 +81,22 @@ def contradicted(step: EffectStep, contracts: dict[str, Contract], now_us: int) 
     if not against:
         return None
     surplus = tuple(noted for noted in against if noted.answer.kind in RECEIPTS)
-    return Contradicted(step=step, adopted=adopted, against=tuple(against), surplus=surplus)
+    words = [order for order in step.overrides if order.verb is Verb.ACKNOWLEDGE]
+    seen_to = {seq for order in words for seq in order.evidence}
+    return Contradicted(
+        step=step,
+        adopted=adopted,
+        against=tuple(against),
+        surplus=surplus,
+        acknowledged=words[-1] if words else None,
+        open=tuple(noted for noted in against if noted.seq not in seen_to),
+    )
+
+
+def need_a_person(history: History, contracts: dict[str, Contract], now_us: int) -> bool:
+    """Whether something speaks against an outcome and nobody has acknowledged it."""
+    found = (contradicted(step, contracts, now_us) for step in history.effects)
+    return any(one is not None and one.open for one in found)
 
 
 def _basis(step: EffectStep) -> list[Noted]:

@@ -190,6 +190,7 @@ class Verb(StrEnum):
     REDRIVE = "redrive"  # one attempt more under the same key than the budget allows
     RESOLVE = "resolve"  # the outcome of a step, by a person's word
     CLOSE = "close"  # the step's key was to be closed
+    ACKNOWLEDGE = "acknowledge"  # what speaks against a settled step was seen to; its outcome stands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +205,7 @@ class Override:
     grounds: str = ""  # what it rests on: a text or a file, bounded
     grounds_digest: str = ""  # of the whole
     attempts: int | None = None  # redrive: how many attempts may be spent in all
+    evidence: tuple[int, ...] = ()  # acknowledge: sequence numbers of what was seen to
 
 
 Entry: TypeAlias = Opened | Decision | Intent | Attempt | Observation | Verdict | Settled | Override

@@ -132,7 +132,7 @@ class History:
             self.opened = entry
             return
         self._require(self.opened is not None, "the first entry must open the run")
-        self._require(self.ended is None or isinstance(entry, Observation | Verdict), "the run has ended")
+        self._require(self.ended is None or isinstance(entry, Observation | Verdict) or _acknowledges(entry), "the run has ended")
         if isinstance(entry, Decision):
             self._require(entry.step not in self.steps, f"step {entry.step} is recorded twice")
             self.steps[entry.step] = DecisionStep(self.length, entry)
@@ -164,7 +164,12 @@ class History:
         elif isinstance(entry, Verdict):
             effect.verdicts.append(entry)
         elif isinstance(entry, Override):
-            self._require(effect.settled is None, f"step {entry.step} is settled and cannot be overridden")
+            if _acknowledges(entry):
+                self._require(
+                    effect.settled is not None, f"step {entry.step} is not settled, so nothing can speak against its outcome"
+                )
+            else:
+                self._require(effect.settled is None, f"step {entry.step} is settled and cannot be overridden")
             effect.overrides.append(entry)
         else:
             self._require(effect.settled is None, f"step {entry.step} is settled twice")
@@ -197,6 +202,11 @@ class History:
 
     def _illegal(self, problem: str) -> IllegalHistory:
         return IllegalHistory(run_id=self.run_id, seq=self.length, problem=problem)
+
+
+def _acknowledges(entry: Entry) -> bool:
+    """Whether this order is one about an outcome that stands: the only kind that may follow it."""
+    return isinstance(entry, Override) and entry.verb is Verb.ACKNOWLEDGE
 
 
 def fold(run_id: str, entries: Iterable[Entry], late: Iterable[Observation] = ()) -> History:

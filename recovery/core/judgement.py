@@ -28,7 +28,7 @@ NAME_TAKEN: Final = "NameTaken"
 """The stable name of the rejection of row 17."""
 
 CONTRADICTED: Final = "contradicted"
-"""The name of row 3."""
+"""The name of row 3, and the reason in the row of a settled run whose contradictions nobody has acknowledged."""
 
 _BY_FINDING: Final = frozenset({*range(1, 20), 21, 29})
 """Rows that rest on the finding's own observations; the others rest on everything observed."""

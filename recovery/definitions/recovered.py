@@ -73,7 +73,8 @@ class Contradiction:
 
     duplicate: two effects happened. adopted: the receipt that the outcome rests on, None where it rests on none. against: what speaks
     against it, in the order in which it became known. proposals: what would undo the surplus effects; empty where the effect has no
-    compensation, or where the app that defines it was not asked.
+    compensation, or where the app that defines it was not asked. acknowledged_by, acknowledged_because: a person's last word that it was
+    seen to, "" without one; open: something here is named by no such word.
     """
 
     step: str
@@ -85,6 +86,9 @@ class Contradiction:
     adopted: Receipt | None
     against: tuple[Receipt, ...]
     proposals: tuple[Proposal, ...] = ()
+    acknowledged_by: str = ""
+    acknowledged_because: str = ""
+    open: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

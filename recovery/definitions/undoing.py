@@ -35,6 +35,9 @@ def contradictions(
             adopted=None if one.adopted is None else receipt(one.adopted),
             against=tuple(receipt(noted) for noted in one.against),
             proposals=_proposals(bound.get(one.step.step), one.surplus),
+            acknowledged_by="" if one.acknowledged is None else one.acknowledged.by,
+            acknowledged_because="" if one.acknowledged is None else one.acknowledged.reason,
+            open=bool(one.open),
         )
         for one in found
         if one is not None

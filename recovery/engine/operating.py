@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Awaitable, Coroutine
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from recovery.core.entries import JSON, OutcomeKind
@@ -16,7 +17,8 @@ from recovery.definitions.recovered import Recovered
 from recovery.drivers.asynchronous import AsyncDriver
 from recovery.drivers.sync import SyncDriver, finish
 from recovery.engine.wiring import Wiring
-from recovery.operators import asking, doubting, driving, explaining, forgetting, holding, planning, resolving
+from recovery.operators import acknowledging, asking, doubting, driving, explaining, forgetting, holding, planning, resolving
+from recovery.operators.acknowledging import Acknowledged
 from recovery.operators.asking import Probed
 from recovery.operators.doubting import Doubts
 from recovery.operators.driving import Closed
@@ -43,8 +45,8 @@ def whoever(by: str) -> str:
 class Operating(Wiring):
     """The verbs, each as the procedure that a driver carries out. The engines add the driver."""
 
-    def _doubt(self, limit: int | None) -> Coroutine[Op[Any], Any, Doubts]:
-        return doubting.doubts(self.world(), limit=limit)
+    def _doubt(self, limit: int | None, older: timedelta) -> Coroutine[Op[Any], Any, Doubts]:
+        return doubting.doubts(self.world(), limit=limit, older=older)
 
     def _resolve(
         self, run_id: str, step: str, outcome: OutcomeKind, evidence: str, by: str, reason: str, value: JSON, rejection: str
@@ -59,9 +61,10 @@ class SyncOperating(Operating):
     def _operate(self, run_id: str, procedure: Coroutine[Op[Any], Any, T]) -> T:
         return finish(SyncDriver(self.surroundings(), run_id=run_id).drive(procedure))
 
-    def doubt(self, *, limit: int | None = None) -> Doubts:
-        """What needs a person (in doubt, held, diverged), oldest first, and the contracts that are held. Changes nothing."""
-        return self._operate("", self._doubt(limit))
+    def doubt(self, *, limit: int | None = None, older: timedelta = timedelta(0)) -> Doubts:
+        """What needs a person, oldest first: runs in doubt, held or diverged; outcomes that something recorded speaks against; and the
+        contracts that are held. older: only what has waited for at least so long. Changes nothing."""
+        return self._operate("", self._doubt(limit, older))
 
     def explain(self, run_id: str, step: str) -> Explanation:
         """Why a step stands where it stands, and what would change that. Changes nothing. Raises StepNotFound."""
@@ -114,6 +117,10 @@ class SyncOperating(Operating):
         """Release a held contract. Raises OverrideRefused."""
         return self._operate("", holding.release_contract(self.world(), contract, by=by, reason=reason))
 
+    def acknowledge(self, run_id: str, step: str, *, by: str, reason: str) -> Acknowledged:
+        """Say that what speaks against a step's outcome was seen to; the outcome stands. Raises StepNotFound, OverrideRefused."""
+        return self._operate(run_id, acknowledging.acknowledge(self.world(), run_id, step, by=by, reason=reason))
+
     def fence(self, run_id: str, *, by: str = "", reason: str = "") -> Ordered:
         """Raise a run's epoch, so that its last worker can append nothing more. Raises OverrideRefused on a settled run."""
         return self._operate(run_id, holding.fence(self.world(), run_id, by=whoever(by), reason=reason))
@@ -129,9 +136,9 @@ class AsyncOperating(Operating):
     def _operate(self, run_id: str, procedure: Coroutine[Op[Any], Any, T]) -> Awaitable[T]:
         return AsyncDriver(self.surroundings(), run_id=run_id).drive(procedure)
 
-    async def doubt(self, *, limit: int | None = None) -> Doubts:
+    async def doubt(self, *, limit: int | None = None, older: timedelta = timedelta(0)) -> Doubts:
         """As Engine.doubt."""
-        return await self._operate("", self._doubt(limit))
+        return await self._operate("", self._doubt(limit, older))
 
     async def explain(self, run_id: str, step: str) -> Explanation:
         """As Engine.explain."""
@@ -185,6 +192,10 @@ class AsyncOperating(Operating):
     async def release_contract(self, contract: str, *, by: str, reason: str) -> Hold:
         """As Engine.release_contract."""
         return await self._operate("", holding.release_contract(self.world(), contract, by=by, reason=reason))
+
+    async def acknowledge(self, run_id: str, step: str, *, by: str, reason: str) -> Acknowledged:
+        """As Engine.acknowledge."""
+        return await self._operate(run_id, acknowledging.acknowledge(self.world(), run_id, step, by=by, reason=reason))
 
     async def fence(self, run_id: str, *, by: str = "", reason: str = "") -> Ordered:
         """As Engine.fence."""

@@ -1,26 +1,34 @@
 """Doubts: everything that needs a person, oldest first.
 
-Owns since when something waits for a person, and for what. Invariant: one run that cannot be read hides no other.
+Owns since when something waits for a person, and for what: runs that cannot go on, and outcomes that something speaks against. Invariant: one run that cannot be read hides no other.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Final
 
 from recovery.claims import World
-from recovery.core.contracts import Contract
+from recovery.core.contracts import Contract, microseconds
+from recovery.core.contradictions import contradicted
 from recovery.core.entries import Status, Verdict
 from recovery.core.errors import ExitCode, RecoveryError
 from recovery.core.history import EffectStep
+from recovery.core.judgement import CONTRADICTED
 from recovery.core.operations import Now, Use
 from recovery.core.reasons import ParkingReason, parking
+from recovery.definitions.recovered import Contradiction
+from recovery.definitions.undoing import contradictions
+from recovery.hindsight import reread
 from recovery.operators.claiming import order_of
 from recovery.ports import Hold, RunRow
-from recovery.storage.reading import read
+from recovery.storage.reading import Loaded, read
 
 _PAGE: Final = 500
 NEEDS: Final = (Status.IN_DOUBT, Status.HELD, Status.DIVERGED)
+SETTLED: Final = tuple(status for status in Status if status.settled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,37 +54,94 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Disputed:
+    """A recorded outcome that something speaks against, and that nobody has acknowledged. The outcome stands. since: when the first item
+    that was not acknowledged was heard."""
+
+    run_id: str
+    workflow: str
+    status: Status
+    since_us: int
+    age_us: int
+    contradiction: Contradiction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Doubts:
-    """Doubts, oldest first, and the contracts that are held."""
+    """Doubts, oldest first; outcomes that something speaks against, oldest first; and the contracts that are held."""
 
     doubts: tuple[Doubt, ...]
     contracts: tuple[Hold, ...]
+    contradicted: tuple[Disputed, ...] = ()
     more: bool = False
 
     @property
     def exit_code(self) -> ExitCode:
         codes = [doubt.exit_code for doubt in self.doubts]
-        return ExitCode.worst([*codes, ExitCode.IN_DOUBT] if self.contracts else codes)
+        return ExitCode.worst([*codes, ExitCode.IN_DOUBT] if self.contracts or self.contradicted else codes)
 
 
-async def doubts(world: World, *, limit: int | None = None) -> Doubts:  # noqa: ARG001  # every verb takes the world
-    """What needs a person. Reads every run in doubt, held or diverged; claims and changes nothing."""
-    now_us, after, found = await Now(), "", list[Doubt]()
-    while True:
-        page = await _page(after)
-        for row in page:
-            found.append(await _doubt(row, now_us))
-        if len(page) < _PAGE:
-            break
-        after = page[-1].run_id
-    found.sort(key=lambda doubt: (doubt.since_us, doubt.run_id))
+async def doubts(world: World, *, limit: int | None = None, older: timedelta = timedelta(0)) -> Doubts:
+    """What needs a person. Reads every run in doubt, held or diverged, and every settled one whose outcomes something recorded speaks
+    against; claims and changes nothing. older: only what has waited for at least so long. limit: of each list."""
+    now_us, least_us = await Now(), microseconds(older)
+    found = [await _doubt(row, now_us) async for row in _runs(NEEDS, None)]
+    disputed = [one async for row in _runs(NEEDS, None) for one in await _disputed(world, row, now_us)]
+    disputed += [one async for row in _runs(SETTLED, CONTRADICTED) for one in await _disputed(world, row, now_us)]
+    found = sorted((one for one in found if one.age_us >= least_us), key=lambda one: (one.since_us, one.run_id))
+    disputed = sorted((one for one in disputed if one.age_us >= least_us), key=lambda one: (one.since_us, one.run_id))
     holds = await Use(lambda journal: journal.holds())
-    shown = found if limit is None else found[:limit]
-    return Doubts(doubts=tuple(shown), contracts=tuple(holds), more=len(shown) < len(found))
+    shown, told = found[:limit], disputed[:limit]
+    more = len(shown) < len(found) or len(told) < len(disputed)
+    return Doubts(doubts=tuple(shown), contradicted=tuple(told), contracts=tuple(holds), more=more)
 
 
-async def _page(after: str) -> list[RunRow]:
-    return await Use(lambda journal: journal.runs(statuses=NEEDS, limit=_PAGE, after=after))
+async def _runs(statuses: tuple[Status, ...], reason: str | None) -> AsyncIterator[RunRow]:
+    """Every run of these statuses, page by page."""
+    after = ""
+    while True:
+        page = await _page(statuses, reason, after)
+        for row in page:
+            yield row
+        if len(page) < _PAGE:
+            return
+        after = page[-1].run_id
+
+
+async def _page(statuses: tuple[Status, ...], reason: str | None, after: str) -> list[RunRow]:
+    return await Use(lambda journal: journal.runs(statuses=statuses, reason=reason, limit=_PAGE, after=after))
+
+
+async def _disputed(world: World, row: RunRow, now_us: int) -> list[Disputed]:
+    """The outcomes of a run that something speaks against, with what would undo a surplus effect where the app is known."""
+    try:
+        loaded = await Use(lambda journal: read(journal, row.run_id))
+    except RecoveryError:
+        return []  # a run that cannot be read is a doubt of its own
+    open_since = dict(_open_since(loaded, now_us))
+    if not open_since:
+        return []
+    workflow = world.workflows.get(row.workflow)
+    calls = {} if workflow is None else await reread(workflow, loaded, world.budget)
+    return [
+        Disputed(
+            run_id=row.run_id,
+            workflow=row.workflow,
+            status=row.status,
+            since_us=open_since[one.step],
+            age_us=max(0, now_us - open_since[one.step]),
+            contradiction=one,
+        )
+        for one in contradictions(loaded.history, loaded.contracts, calls, now_us)
+        if one.step in open_since
+    ]
+
+
+def _open_since(loaded: Loaded, now_us: int) -> Iterator[tuple[str, int]]:
+    for effect in loaded.history.effects:
+        one = contradicted(effect, loaded.contracts, now_us)
+        if one is not None and one.open:
+            yield effect.step, min(noted.observation.observed_at_us for noted in one.open)
 
 
 async def _doubt(row: RunRow, now_us: int) -> Doubt:

@@ -83,9 +83,12 @@ class MemoryJournal:
             there = self._runs.get(run_id)
             return there.row if there is not None else None
 
-    def runs(self, *, statuses: Sequence[Status] | None = None, limit: int = 1000, after: str = "") -> list[RunRow]:
+    def runs(
+        self, *, statuses: Sequence[Status] | None = None, reason: str | None = None, limit: int = 1000, after: str = ""
+    ) -> list[RunRow]:
         with self._lock:
             rows = (self._runs[run_id].row for run_id in sorted(self._runs) if run_id > after)
+            rows = (row for row in rows if reason is None or row.reason == reason)
             return [row for row in rows if statuses is None or row.status in statuses][:limit]
 
     def claim(self, seen: RunRow, owner: Owner, *, lease_term_us: int, at_us: int) -> RunRow | None:

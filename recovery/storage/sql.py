@@ -61,10 +61,12 @@ class SqlJournal:
     def find(self, run_id: str) -> RunRow | None:
         return self._read(lambda: self._found(run_id), None)
 
-    def runs(self, *, statuses: Sequence[Status] | None = None, limit: int = 1000, after: str = "") -> list[RunRow]:
+    def runs(
+        self, *, statuses: Sequence[Status] | None = None, reason: str | None = None, limit: int = 1000, after: str = ""
+    ) -> list[RunRow]:
         def listed() -> list[RunRow]:
             with self._database.reading() as connection:
-                return [say.to_run(row) for row in connection.execute(say.runs(statuses, limit, after)).mappings()]
+                return [say.to_run(row) for row in connection.execute(say.runs(statuses, limit, after, reason)).mappings()]
 
         return self._read(listed, [])
 

@@ -110,9 +110,11 @@ FORGET: Final = (
 )
 
 
-def runs(statuses: Sequence[Status] | None, limit: int, after: str) -> sa.Select[Any]:
+def runs(statuses: Sequence[Status] | None, limit: int, after: str, reason: str | None = None) -> sa.Select[Any]:
     """Run rows behind `after`, in order. Open statuses repeat the literal predicate of the partial index."""
     found = sa.select(run).where(run.c.run_id > after).order_by(run.c.run_id).limit(limit)
+    if reason is not None:
+        found = found.where(run.c.reason == reason)
     if statuses is None:
         return found
     if not any(status.settled for status in statuses):

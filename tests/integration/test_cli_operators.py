@@ -62,6 +62,11 @@ def test_each_doubt_and_each_explanation_names_a_page_that_the_program_prints(do
     page = typed("parking", "opaque")
     assert (page.exit_code, page.stdout.splitlines()[0]) == (0, "# opaque: no key, and nothing to ask")
     assert document(typed("parking", "opaque", "--json"))["reasons"][0]["text"] == page.stdout.rstrip("\n")
+    assert document(typed("doubt", "--older", "1h", "--json"))["doubts"] == []
+    assert doubt["age_seconds"] > 0
+    assert [typed("doubt", "--older", wrong).exit_code for wrong in ("1x", "", "h", "1h 30m", "-1h", "999999999d999999999d")] == [
+        2
+    ] * 6
     assert len(typed("parking").stdout.splitlines()) == len(ParkingReason)
     assert "one of: contract-broken" in typed("parking", "tired").stderr
 

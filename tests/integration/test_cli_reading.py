@@ -193,6 +193,7 @@ ELSEWHERE = {
         "close",
         "hold",
         "parking",
+        "acknowledge",
         "release",
         "fence",
         "forget",
