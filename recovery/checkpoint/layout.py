@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,7 @@ TEMPORARY: Final = ".tmp-"
 TEMPORARY_NAME: Final = re.compile(r"\.tmp-([0-9]{12,15})-[0-9a-f]+")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Place:
     """A store's directory and how it is read."""
 
@@ -34,23 +35,23 @@ class Place:
     limits: Limits
     streams: int = 1
 
-    @property
+    @cached_property
     def checkpoints(self) -> Path:
         return self.root / "ckpt"
 
-    @property
+    @cached_property
     def marks(self) -> Path:
         return self.root / "marks"
 
-    @property
+    @cached_property
     def quarantine(self) -> Path:
         return self.root / "quarantine"
 
-    @property
+    @cached_property
     def trash(self) -> Path:
         return self.root / "trash"
 
-    @property
+    @cached_property
     def current(self) -> Path:
         return self.root / "CURRENT"
 

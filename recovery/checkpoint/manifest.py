@@ -151,6 +151,10 @@ class Manifest:
         return self._document() | {"id": self.id}
 
     def to_bytes(self) -> bytes:
+        return self._bytes
+
+    @cached_property
+    def _bytes(self) -> bytes:
         return strict.canonical(self.document())
 
 

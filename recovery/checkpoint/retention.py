@@ -84,19 +84,26 @@ def _why(each: Candidate, marks: Marks, is_last: bool, is_last_verified: bool) -
 
 
 def carry_out(place: Place, planned: Plan) -> None:
-    """Retire, put into quarantine and sweep what the plan says. For the holder of the lease. Repeating it is safe."""
+    """Retire, put into quarantine and sweep what the plan says, and delete it. For the holder of the lease. Repeating it is safe."""
     for each in planned.damaged:
         put_into_quarantine(place, each)
-    for name in planned.retired:
+    retire(place, planned.retired)
+    sweep(place, planned.unfinished)
+    empty_trash(place)
+
+
+def retire(place: Place, names: Iterable[str]) -> None:
+    """Move them out of the candidates. Durable with the next sync of the directory of checkpoints: that of the next commit at the latest."""
+    for name in names:
         with around("checkpoint.retire"):
             place.disk.rename(place.checkpoints / name, place.trash / name)
-    if planned.retired:
-        with around("checkpoint.retire"):
-            place.disk.sync_directory(place.checkpoints)
-    for name in planned.unfinished:
+
+
+def sweep(place: Place, names: Iterable[str]) -> None:
+    """Remove saves that were not committed."""
+    for name in names:
         with around("checkpoint.remove"):
             remove_tree(place.disk, place.checkpoints / name)
-    empty_trash(place)
 
 
 def put_into_quarantine(place: Place, each: Rejected) -> None:
@@ -110,9 +117,13 @@ def put_into_quarantine(place: Place, each: Rejected) -> None:
         place.disk.sync_directory(place.checkpoints)
 
 
-def empty_trash(place: Place) -> None:
-    """Delete what has left the candidates."""
-    for name, is_directory in listed(place.disk, place.trash):
+def empty_trash(place: Place, *, synced: bool = False) -> None:
+    """Delete what has left the candidates. `synced`: since the last of it left them, their directory was synced."""
+    left = listed(place.disk, place.trash)
+    if left and not synced:
+        with around("checkpoint.retire"):
+            place.disk.sync_directory(place.checkpoints)
+    for name, is_directory in left:
         with around("checkpoint.remove"):
             if is_directory:
                 remove_tree(place.disk, place.trash / name)

@@ -26,7 +26,7 @@ from recovery.checkpoint.layout import Place, sequence_of
 from recovery.checkpoint.limits import MIB
 from recovery.checkpoint.manifest import Manifest
 from recovery.checkpoint.readback import ReadBack, read_back
-from recovery.checkpoint.retention import Keep, carry_out, empty_trash, plan, put_into_quarantine
+from recovery.checkpoint.retention import Keep, empty_trash, plan, put_into_quarantine, retire, sweep
 from recovery.checkpoint.scanning import Candidate, Rejected, look, newest_first, rejected
 from recovery.checkpoint.shards import Written
 from recovery.checkpoint.strict import canonical
@@ -36,6 +36,9 @@ from recovery.crashpoints import around
 _log: Final = logs.logger("checkpoint")
 
 MARGIN_BYTES: Final = MIB  # manifest, directories and rounding to blocks
+
+LARGE_BYTES: Final = 8 * MIB
+"""What is retired is worth a sync of its own from here on."""
 
 FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 
@@ -141,19 +144,27 @@ def finish(
         marks.put(place, marks.Mark.VERIFIED, path.name)
     point(place, manifest)
     known.looked[path.name] = candidate
-    carry_out(place, plan(known.refresh(place), marks.read(place), keep))
+    _make_room(place, known, keep)
     return candidate
 
 
+def _make_room(place: Place, known: Known, keep: Keep) -> None:
+    """Right after a commit. Small ones wait in the trash for the next commit, whose sync is theirs too; what is large is deleted at once."""
+    empty_trash(place, synced=True)
+    planned = plan(known.refresh(place), marks.read(place), keep)
+    size = sum(known.looked[name].manifest.total_bytes for name in planned.retired)
+    retire(place, planned.retired)
+    if size >= LARGE_BYTES:
+        empty_trash(place)
+
+
 def point(place: Place, manifest: Manifest) -> None:
-    """Make `CURRENT` say which one is the newest. A hint: whoever reads it looks at the checkpoint itself."""
+    """Make `CURRENT` say which one is the newest. It is replaced whole and not synced: nothing is decided by it, and a flush is not cheap."""
     aside = place.root / f".CURRENT-{secrets.token_hex(8)}"
     with around("checkpoint.current"):
         with created(place.disk, aside) as file:
             place.disk.write(file, canonical({"name": manifest.name, "id": manifest.id}))
-            place.disk.sync(file)
         place.disk.replace(aside, place.current)
-        place.disk.sync_directory(place.root)
 
 
 def require_space(place: Place, needed_bytes: int) -> None:
@@ -167,9 +178,11 @@ def require_space(place: Place, needed_bytes: int) -> None:
 
 
 def _sweep(place: Place, found: list[Candidate | Rejected]) -> None:
-    """What crashed saves left. The lease is ours, so nobody works on it any more."""
-    unfinished = plan((each for each in found if isinstance(each, Rejected) and not each.damaged), marks.Marks(), Keep())
-    carry_out(place, unfinished)
+    """Remove what crashed saves left, and put aside what is damaged. The lease is ours, so nobody works on it any more."""
+    planned = plan((each for each in found if isinstance(each, Rejected)), marks.Marks(), Keep())
+    for each in planned.damaged:
+        put_into_quarantine(place, each)
+    sweep(place, planned.unfinished)
     for name, _ in place.disk.names(place.root):
         if name.startswith(".CURRENT-"):
             with around("checkpoint.remove"):

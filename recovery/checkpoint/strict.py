@@ -7,12 +7,14 @@ number that overflows) and neither size nor nesting beyond the bound.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from recovery import codec
 from recovery.checkpoint.errors import CheckpointInvalid, LimitExceeded
 from recovery.checkpoint.limits import at_most
 from recovery.core.entries import JSON
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
 
 
 def read(data: bytes, *, bytes_max: int, depth_max: int, where: str) -> JSON:
@@ -35,7 +37,7 @@ def canonical(document: JSON) -> bytes:
 
     Written by the standard library because a general RFC 8785 writer in Python takes longer than the flushes of a small commit.
     """
-    return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True).encode()
+    return _ENCODER.encode(document).encode()
 
 
 def is_object(found: JSON, keys: frozenset[str], *, where: str) -> dict[str, Any]:

@@ -30,6 +30,7 @@ def names(store: CheckpointStore) -> list[str]:
 def test_the_last_ones_stay_and_the_others_are_gone(store: CheckpointStore) -> None:
     saved = [store.save(small(step)) for step in range(4)]
     assert names(store) == [saved[3].name, saved[2].name]
+    store.gc()
     assert list(store.place.trash.iterdir()) == []
 
 
