@@ -66,7 +66,9 @@ class SqlJournal:
     ) -> list[RunRow]:
         def listed() -> list[RunRow]:
             with self._database.reading() as connection:
-                return [say.to_run(row) for row in connection.execute(say.runs(statuses, limit, after, reason)).mappings()]
+                # All of them first: where one cannot be read, a cursor left open would keep its connection at this moment for ever.
+                rows = connection.execute(say.runs(statuses, limit, after, reason)).mappings().all()
+            return [say.to_run(row) for row in rows]
 
         return self._read(listed, [])
 
@@ -108,8 +110,8 @@ class SqlJournal:
                 if run is None:
                     return None
                 number = {"run": run["number"]}
-                rows = [say.to_row(row, run_id) for row in connection.execute(say.ROWS, number)]
-                contracts = {row.digest: row.body for row in connection.execute(say.CONTRACTS, number)}
+                rows = [say.to_row(row, run_id) for row in connection.execute(say.ROWS, number).all()]
+                contracts = {row.digest: row.body for row in connection.execute(say.CONTRACTS, number).all()}
                 return say.to_run(run), rows, contracts
 
         return self._read(loaded, None)
@@ -157,7 +159,7 @@ class SqlJournal:
     def holds(self) -> list[Hold]:
         def listed() -> list[Hold]:
             with self._database.reading() as connection:
-                return [say.to_hold(row) for row in connection.execute(say.HOLDS)]
+                return [say.to_hold(row) for row in connection.execute(say.HOLDS).all()]
 
         return self._read(listed, [])
 

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from recovery.core.chain import Row, chained
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
+from recovery.core.instants import LATEST_US
 from recovery.ports import Append, Evidence, Hold, Journal, KeyClaim, Owner, RunRow, Stub
 from recovery.storage import open_journal
 from recovery.storage.memory import MemoryJournal
@@ -107,7 +108,7 @@ class Twins(RuleBasedStateMachine):
             rows=tuple(rows),
             status=data.draw(statuses),
             at_us=9,
-            next_look_us=data.draw(st.none() | st.integers(0, 2**62)),
+            next_look_us=data.draw(st.none() | st.integers(0, LATEST_US)),
             reason=data.draw(st.sampled_from(["", "why"])),
             keys=tuple(replace(claim, environment=f"env-{self.life}") for claim in data.draw(keys)),
             contracts=tuple((digest, "{}") for digest in data.draw(st.lists(names, max_size=2))),

@@ -17,7 +17,15 @@ from filelock import FileLock
 from psycopg import sql
 
 from recovery import storage
-from recovery.core.errors import ExitCode, RecoveryError, SchemaMismatch, StoreDamaged, StoreUnavailable, StoreUrlError
+from recovery.core.errors import (
+    ExitCode,
+    JournalCorrupt,
+    RecoveryError,
+    SchemaMismatch,
+    StoreDamaged,
+    StoreUnavailable,
+    StoreUrlError,
+)
 from recovery.core.ids import Epoch
 from recovery.ports import Appended, Evidence, Journal
 from recovery.storage.migrate import migrate
@@ -267,6 +275,24 @@ def test_a_version_that_no_migration_leads_from_is_refused(empty_store_url: str)
     spoil(empty_store_url, "UPDATE recovery_version SET version_num = '0000'")
     assert "cannot be migrated" in refusal(lambda: migrate(empty_store_url), SchemaMismatch)
     assert f"this code needs {VERSION}" in refusal(open_journal(empty_store_url, create=False).runs, SchemaMismatch)
+
+
+@pytest.mark.parametrize("read", ["runs", "load"])
+def test_a_reading_that_failed_leaves_no_old_view_of_the_database_behind(sqlite_url: str, read: str) -> None:
+    """Somebody may keep the error, and with it everything that it was raised in."""
+    journal = open_journal(sqlite_url)
+    for number in range(3):
+        appended(journal, member(opened(journal, f"run-{number}")))
+    spoil(sqlite_url, "UPDATE run SET next_look_us = -1 WHERE run_id = 'run-0'")
+    spoil(
+        sqlite_url,
+        "UPDATE journal SET kind = CAST('x' AS BLOB) WHERE run = (SELECT number FROM run WHERE run_id = 'run-1') AND seq = 1",
+    )
+    with pytest.raises(JournalCorrupt) as kept:
+        journal.runs() if read == "runs" else journal.load("run-1")
+    assert journal.raise_incarnation(0, 1) == 1
+    assert journal.incarnation() == 1
+    assert kept.value.run_id in {"run-0", "run-1"}
 
 
 @pytest.mark.parametrize("table", ["run", "journal", "meta", "stub"])
