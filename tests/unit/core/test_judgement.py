@@ -190,3 +190,11 @@ def test_the_weaker_of_two_contracts_judges() -> None:
 def test_without_a_contract_nothing_is_judged() -> None:
     with pytest.raises(ValueError, match="at least one contract"):
         sent().row(S, ())
+
+
+def test_a_persons_word_is_the_evidence_of_what_it_settles_and_silence_is_not() -> None:
+    """What is told later can then speak against the outcome, and what told nothing was no part of it."""
+    judgement = sent().reply(S, "unreachable").operator(H, "found").conclude(H)
+    assert (judgement.row.number, judgement.evidence) == (21, (5,))
+    first = sent().operator(S, "absent").operator(H, "found").conclude(H)
+    assert first.evidence == (5,)
