@@ -11,7 +11,7 @@ from recovery.core.contracts import Keyed, Lookup, Probeable, Replay
 from recovery.core.entries import Answered, AnswerKind, Observation, OutcomeKind, Settled, Source
 from recovery.core.history import fold
 from recovery.core.judgement import conclude
-from tests.unit.core.making import ASKABLE, KEYED, OPAQUE, PROBEABLE, STEP, TIMEOUT, H, M, S, Story, quiet, sent, situate
+from tests.unit.core.making import ASKABLE, FORGETFUL, KEYED, OPAQUE, PROBEABLE, STEP, TIMEOUT, H, M, S, Story, quiet, sent, situate
 
 ARRIVED = Observation(
     step=STEP, source=Source.REPLY, asked_at_us=0, observed_at_us=S, answer=Answered(kind=AnswerKind.FOUND, value=7), attempt=1
@@ -198,3 +198,8 @@ def test_a_persons_word_is_the_evidence_of_what_it_settles_and_silence_is_not() 
     assert (judgement.row.number, judgement.evidence) == (21, (5,))
     first = sent().operator(S, "absent").operator(H, "found").conclude(H)
     assert first.evidence == (5,)
+
+
+def test_a_rejection_that_came_too_early_is_what_is_waited_with() -> None:
+    judgement = sent().reply(S, "unreachable").attempt(M).reply(M, "refused", error="OutOfStock").conclude(M, FORGETFUL)
+    assert (judgement.row.number, judgement.evidence) == (29, (6,))
