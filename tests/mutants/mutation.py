@@ -32,6 +32,7 @@ TARGETS: Final = {
 compared: named times, next looks, the mark, the lease, the deadline of an attempt."""
 
 _ONLY: Final = {
+    "judgement": ("_next_look",),
     "claims": ("take",),
     "asking": ("Surroundings.question", "Surroundings.left", "_in_time"),
 }
