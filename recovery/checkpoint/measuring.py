@@ -80,6 +80,7 @@ def _measured(inside: Path, directory: Path, streams: int, size: int, limit_s: f
     fits = first * limit_s / ROUNDS  # what a round may write
     each = max(1, int(min((size - BLOCK * streams) / ROUNDS, fits) / streams) // BLOCK) * BLOCK
     rates: list[float] = []
+    tell(0, ROUNDS * each * streams)
     began = time.monotonic()
     for number in range(1, ROUNDS + 1):
         rates.append(_round(inside, streams, each))

@@ -195,7 +195,7 @@ def young(situation: Situation) -> float:
 
 
 def daly(situation: Situation) -> float:
-    """Daly (2006), equation 37: sqrt(2 d M) [1 + sqrt(d / 2M) / 3 + (d / 2M) / 9], and M + d from d = 2M on.
+    """Daly (2006): sqrt(2 d M) [1 + sqrt(d / 2M) / 3 + (d / 2M) / 9], and M + d from d = 2M on.
 
     Daly's interval is the work between two saves; ours runs from start to start, and so holds the stall as well.
     """

@@ -135,7 +135,8 @@ def _umask() -> int:
 def _grid(plan: Plan, rows: Sequence[Compared]) -> list[float]:
     situation = plan.situation
     low = max(situation.save_s * (1.02 if situation.synchronous else 1.0), plan.optimum_s / WIDE)
-    high = max(rows[-1].interval_s, low * 4) * 1.15
+    longest = max(plan.optimum_s * max(planning.STEPS), 2 * situation.mtbf_s)  # beyond, hardly anything is retained
+    high = max(min(rows[-1].interval_s, longest), low * 4) * 1.15
     return [low * (high / low) ** (step / (POINTS - 1)) for step in range(POINTS)]
 
 
@@ -144,9 +145,11 @@ def _percent(values: Sequence[float]) -> list[float]:
 
 
 def _retained(axes: Axes, plan: Plan, curve: Sequence[Outlook], rows: Sequence[Compared]) -> None:
+    from matplotlib.ticker import FuncFormatter
+
     shares = _percent([o.shares.retained for o in curve])
     axes.plot([o.interval_s for o in curve], shares, color=RETAINED, lw=2.4, label="closed form")
-    shown = [row.simulated for row in rows if row.interval_s >= curve[0].interval_s]
+    shown = [row.simulated for row in rows if curve[0].interval_s <= row.interval_s <= curve[-1].interval_s]
     middle = _percent([s.shares.retained for s in shown])
     below = [m - 100 * (s.shares.retained if s.low is None else s.low) for m, s in zip(middle, shown, strict=True)]
     above = [100 * (s.shares.retained if s.high is None else s.high) - m for m, s in zip(middle, shown, strict=True)]
@@ -161,7 +164,7 @@ def _retained(axes: Axes, plan: Plan, curve: Sequence[Outlook], rows: Sequence[C
         lw=1.2,
         label=_simulated(shown),
     )
-    if asked := [row.simulated for row in rows if row.asked]:
+    if asked := [s for row in rows if row.asked and (s := row.simulated) in shown]:
         places = [s.interval_s for s in asked], _percent([s.shares.retained for s in asked])
         axes.plot(*places, "o", ms=9, mfc="none", mec=STALLED, mew=2, label="asked for")
     top = 100 * planning.outlook(plan.situation, plan.optimum_s).shares.retained
@@ -169,20 +172,28 @@ def _retained(axes: Axes, plan: Plan, curve: Sequence[Outlook], rows: Sequence[C
     room = most - least
     least, most = min(m - b for m, b in zip(middle, below, strict=True)), max(m + a for m, a in zip(middle, above, strict=True))
     axes.set_ylim(max(0.0, min(shares[-1], least) - 0.45 * room), max(top, most) + 0.3 * room)
+    left = _left(plan, curve)
     axes.annotate(
         f"best: every {units.shown_span(plan.optimum_s)}, {units.shown_share(top / 100)} retained",
         (plan.optimum_s, 0.93),
         xycoords=axes.get_xaxis_transform(),
-        xytext=(6 if plan.at_floor else 0, 0),
+        xytext=(6 if left else 0, 0),
         textcoords="offset points",
         va="center",
-        ha="left" if plan.at_floor else "center",
+        ha="left" if left else "center",
         color=RETAINED,
         weight="bold",
         bbox=_BACKED,
     )
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda percent, _: f"{percent:.12g}" if percent <= 100 else ""))
     axes.set_ylabel("retained progress\n(% of wall time)")
-    _legend(axes, plan, "lower", 0.03)
+    _legend(axes, plan, "lower", 0.03, left=left)
+
+
+def _left(plan: Plan, curve: Sequence[Outlook]) -> bool:
+    """Whether the best interval is so near to the left that what is said of it must begin there."""
+    low, high = curve[0].interval_s, curve[-1].interval_s
+    return math.log(plan.optimum_s / low) < 0.3 * math.log(high / low)
 
 
 def _simulated(shown: Sequence[Simulated]) -> str:
@@ -204,7 +215,7 @@ def _costs(axes: Axes, plan: Plan, curve: Sequence[Outlook]) -> None:
     most = max(curve[-1].shares.waste, min(curve[0].shares.waste, 4 * least))
     axes.set_ylim(0, min(100.0, 100 * (most + 0.25 * least)))
     axes.set_ylabel("overhead\n(% of wall time)")
-    _legend(axes, plan, "upper", 0.97, reverse=True)
+    _legend(axes, plan, "upper", 0.97, left=_left(plan, curve), reverse=True)
 
 
 def _interruptions(axes: Axes, plan: Plan, curve: Sequence[Outlook]) -> None:
@@ -218,10 +229,17 @@ def _interruptions(axes: Axes, plan: Plan, curve: Sequence[Outlook]) -> None:
     axes.set_ylim(min(daily, saves[-1]) / 2.5, saves[0] * 2)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.12g}"))
     axes.yaxis.set_minor_locator(NullLocator())
-    middle = len(curve) // 2
+    here, there = len(curve) // 6, len(curve) * 5 // 9
     stall = "nothing" if plan.situation.stall_s == 0 else units.shown_span(plan.situation.stall_s)
-    _named(axes, f"saves, each stalls {stall}", curve[middle].interval_s, saves[middle], STALLED, above=True)
-    _named(axes, f"failures, {daily:.3g} a day", curve[middle // 4].interval_s, daily, LOST, above=saves[-1] > 2 * daily)
+    _named(axes, f"saves, each stalls {stall}", curve[here].interval_s, saves[here], STALLED, above=True)
+    _named(
+        axes,
+        f"failures, {daily:.3g} a day",
+        curve[there].interval_s,
+        daily,
+        LOST,
+        above=saves[there] < daily or saves[-1] > 2 * daily,
+    )
     axes.set_ylabel("interruptions\n(per day)")
 
 
@@ -231,7 +249,7 @@ def _named(axes: Axes, text: str, x: float, y: float, color: str, *, above: bool
     axes.annotate(text, (x, y), xytext=offset, textcoords="offset points", va=side, color=color, weight="bold", bbox=_BACKED)
 
 
-def _legend(axes: Axes, plan: Plan, side: Literal["lower", "upper"], height: float, *, reverse: bool = False) -> None:
+def _legend(axes: Axes, plan: Plan, side: Literal["lower", "upper"], height: float, *, left: bool, reverse: bool = False) -> None:
     """At the best interval, where a curve is far from it: retained progress is highest there, and overhead lowest."""
     places: dict[tuple[str, bool], Literal["lower center", "lower left", "upper center", "upper left"]] = {
         ("lower", False): "lower center",
@@ -240,7 +258,7 @@ def _legend(axes: Axes, plan: Plan, side: Literal["lower", "upper"], height: flo
         ("upper", True): "upper left",
     }
     axes.legend(
-        loc=places[side, plan.at_floor],
+        loc=places[side, left],
         bbox_to_anchor=(plan.optimum_s, height),
         bbox_transform=axes.get_xaxis_transform(),
         reverse=reverse,

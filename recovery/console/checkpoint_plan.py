@@ -57,20 +57,16 @@ def planned(paper: Paper, told: Told) -> RenderableType:
 
 
 def _measured(of: Measurement) -> RenderableType:
-    return facts(
-        [
-            ("directory", words.bounded(of.directory)),
-            (
-                "durable",
-                Text(f"{shown_rate(of.bandwidth)} (median; {shown_rate(min(of.rates))} to {shown_rate(max(of.rates))})", "bold"),
-            ),
-            ("policy", of.policy),
-            (
-                "caution",
-                f"a round is {shown_share(of.of_memory)} of this machine's memory: what is below it, a cache on the way may have taken",
-            ),
-        ]
-    )
+    rates = f"{shown_rate(of.bandwidth)} (median; {shown_rate(min(of.rates))} to {shown_rate(max(of.rates))})"
+    rows: list[tuple[str, RenderableType]] = [
+        ("directory", words.bounded(of.directory)),
+        ("durable", Text(rates, style="bold")),
+        ("policy", of.policy),
+    ]
+    if of.of_memory < 1:
+        share = f"a round is {shown_share(of.of_memory)} of this machine's memory"
+        rows.append(("caution", f"{share}; a cache on the way may have taken it. Measure more than memory for what lasts"))
+    return facts(rows)
 
 
 def _given(of: Situation) -> RenderableType:

@@ -5,7 +5,8 @@ part of the situation. Invariant: every time here is a function of the durable a
 read the same journal agree on it. All times are whole microseconds.
 
 An attempt counts against quiet_at until it is proven without effect: it never left, or a final reply of its own says that
-nothing was done. A success or a remembered failure does not remove an attempt, because another copy of it may still act.
+nothing was done. Every window that licenses something is counted from t0, whatever it starts from: work is completed and terminated later
+than it was first seen, so that the true end is never sooner. A success or a remembered failure does not remove an attempt, because another copy of it may still act.
 """
 
 from __future__ import annotations

@@ -34,6 +34,10 @@ def weaker(a: Contract, b: Contract) -> Contract:
     if a == b:
         return a
     value = _each(RULES, a, b)
+    if value["kind"] is Kind.FIRST_SENT and a.window_us != b.window_us:
+        value["kind"] = (
+            Kind.KEYED
+        )  # the shorter window licenses less, the longer one is over later: the key is shared, the fence is not
     unstated = {name for side in (a, b) for name in side.unstated if getattr(side, name) == value[name]}
     return Contract(**value, unstated=tuple(sorted(unstated)))
 

@@ -22,6 +22,7 @@ from recovery.core.terms import (
     Kind,
     Lookup,
     Replay,
+    WindowStart,
     microseconds,
 )
 
@@ -144,6 +145,11 @@ REFUSALS: Final = (
     Refusal(
         "after_window", lambda c: c.kind is Kind.FIRST_SENT and c.after_window is not AfterWindow.REJECTS,
         "a first-sent fence refuses what comes after the window", "State Keyed if a late copy is executed.",
+    ),
+    Refusal(
+        "window_starts", lambda c: c.kind is Kind.FIRST_SENT and c.window_starts is not WindowStart.FIRST_SEEN,
+        "a first-sent fence counts from the time that each request carries, and one that counts later would refuse later than is concluded",
+        "Leave it out, or state Keyed.",
     ),
     Refusal(
         "replay_success", lambda c: c.kind in KEYED and c.replay_success not in {Replay.ORIGINAL, Replay.CURRENT},

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from recovery import codec
 from recovery.claims import World
+from recovery.core.contracts import WindowStart
 from recovery.core.contradictions import news
 from recovery.core.entries import encode
 from recovery.core.errors import HeadMoved, KeyStillAsked, OverrideRefused, RunUnsettled
@@ -67,6 +68,8 @@ def asked_until(loaded: Loaded, effect: EffectStep) -> int | None:
     All attempts count, those that were proven without effect too: it costs little to wait for them, and nothing to be wrong."""
     contract = loaded.contracts[effect.intent.contract]
     t0_us = timing_of(effect, contract).t0_us
-    window = None if t0_us is None or contract.window_us is None else t0_us + contract.window_us + contract.clock_error_us
-    ends = [at_us for at_us in (quiet_after(effect.attempts, contract), window) if at_us is not None]
+    quiet_us = quiet_after(effect.attempts, contract)
+    from_us = t0_us if contract.window_starts is WindowStart.FIRST_SEEN else quiet_us  # work has completed by then (A2)
+    window = None if from_us is None or contract.window_us is None else from_us + contract.window_us + contract.clock_error_us
+    ends = [at_us for at_us in (quiet_us, window) if at_us is not None]
     return max(ends, default=None)

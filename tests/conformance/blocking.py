@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-SECONDS_MAX = 20.0
+SECONDS_MAX = 60.0
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:

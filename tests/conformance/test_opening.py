@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -394,8 +395,8 @@ def without_privileges() -> Iterator[None]:
 @pytest.fixture
 def public_directory() -> Iterator[Path]:
     """A directory that nobody may enter and read, but not write."""
-    path = Path("/tmp") / f"recovery-test-{os.getpid()}"
-    path.mkdir(mode=0o755)
+    path = Path(tempfile.mkdtemp(prefix="recovery-test-"))  # not below pytest's own directory, which nobody else may enter
+    path.chmod(0o755)
     yield path
     path.chmod(0o755)
     shutil.rmtree(path)

@@ -7,8 +7,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-import pytest
-
 from recovery.clocks import read_boot_us
 from recovery.core.entries import Observation, Source, decode
 from recovery.core.errors import LeaseUnavailable
@@ -131,7 +129,6 @@ def test_a_process_frozen_inside_a_commit_holds_up_its_sqlite_file_until_it_is_k
         run.check_once()
 
 
-@pytest.mark.timeout(120)
 def test_of_two_recoverers_one_wins(stage: Stage) -> None:
     """Both are let go in front of the claim at the same moment, and the winner holds the run until the other has given up."""
     with racers(stage) as (left, right):

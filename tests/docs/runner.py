@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import random
 import re
 import signal
 import socket
@@ -26,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -230,14 +231,22 @@ def runnable(path: Path) -> bool:
 
 def stand_ins(page: Path, database: Callable[[], str]) -> dict[str, str]:
     """What a page must have for itself: free ports, and a database on a PostgreSQL server if it speaks of one."""
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in PORTS]
-    own = {name: str(listener.getsockname()[1]) for name, listener in zip(PORTS, held, strict=True)}
-    for listener in held:
-        listener.close()
+    own = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
     if POSTGRESQL in page.read_text(encoding="utf-8"):
         server, _, socket_directory = database().partition("host=")
         own[POSTGRESQL] = f"{server}host={quote(socket_directory, safe='')}"  # as it is shown again
     return own
+
+
+def free_ports(wanted: int) -> list[int]:
+    """Ports that a page's own services may take later. Not those that the system gives away by itself: any connection might get one meanwhile."""
+    found: list[int] = []
+    for port in random.sample(range(20_000, 32_000), 1000):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.append(port)
+        if len(found) == wanted:
+            return found
+    raise AssertionError("this machine has no free port")
 
 
 def main() -> int:

@@ -92,4 +92,5 @@ def test_what_was_killed_is_told_as_a_terminal_tells_it(page: Page) -> None:
 def test_what_a_page_started_ends_with_it(page: Page, tmp_path: Path) -> None:
     runner.run_page(page(f"```console\n$ sleep 600 & echo $! > {tmp_path}/pid\n```\n"), {})
     status = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/stat")
-    assert not status.exists() or " Z " in status.read_text()
+    while status.exists() and " Z " not in status.read_text():  # the signal has been sent; the test's timeout bounds it
+        pass

@@ -132,7 +132,7 @@ def ended_after(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str
             process.kill()
 
 
-def until(what: str, condition: Any, seconds: float = 30) -> None:
+def until(what: str, condition: Any, seconds: float = 60) -> None:
     """Poll a fact of the outside world; fail if it does not come true."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -71,7 +71,7 @@ class Depot:
     def effect(self, contract: Contract, *, is_async: bool = False, undo: bool = True, **more: Any) -> Effect[..., str]:
         """`take(units=...)`, with the compensation `put_back`."""
         environment = Environment("depot", scope="hall-1")
-        define = effect(contract, environment=environment, name="take", timeout=timedelta(seconds=1), **more)
+        define = effect(contract, environment=environment, name="take", timeout=timedelta(seconds=30), **more)
 
         def take(call: Call, *, units: int) -> str:
             return self.take(call)

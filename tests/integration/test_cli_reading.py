@@ -274,7 +274,7 @@ def test_a_reader_that_goes_away_is_no_error(settled: Place) -> None:
     )
     os.close(writing)
     with process:
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (141, "")
 
 

@@ -104,10 +104,11 @@ def test_a_lease_that_cannot_be_kept_alive_gives_the_run_up(
 
     monkeypatch.setattr(threading.Thread, "start", starting)
     order = order_that_leaves("nowhere", lambda: None)
+    before = set(threading.enumerate())
     with Engine(journal, workflows=[order], budget=QUICK) as engine:
         with pytest.raises(fails):
             engine.run("r", order)
         [info] = engine.list()
         assert (info.status, info.owner) == (Status.RUNNING, None)
         assert engine.run("r", order) == 2
-        assert "recovery-leases" in {thread.name for thread in threading.enumerate()}
+        assert "recovery-leases" in {thread.name for thread in set(threading.enumerate()) - before}

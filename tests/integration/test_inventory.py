@@ -240,9 +240,10 @@ def test_the_async_client_says_the_same(inventory: Inventory) -> None:
             assert isinstance(await client.close("unused"), Tombstone)
             with pytest.raises(KeyMismatch):
                 await client.reserve("FILTER-A", 1, idempotency_key="reservation-1")
-        async with AsyncInventoryClient(f"http://127.0.0.1:{unused_port()}") as nobody:
-            with pytest.raises(NotSent):
-                await nobody.look_up("reservation-1")
+        with nobody() as url:
+            async with AsyncInventoryClient(url) as client:
+                with pytest.raises(NotSent):
+                    await client.look_up("reservation-1")
 
     asyncio.run(talk())
 
@@ -379,9 +380,12 @@ def test_a_service_that_cannot_start_says_so(sqlite_url: str) -> None:
 # -- what the client concludes -----------------------------------------------------------------------------------------
 
 
-def unused_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+@contextmanager
+def nobody() -> Iterator[str]:
+    """Where connections are refused for as long as the block lasts: the port is ours, and nobody listens."""
+    with socket.socket() as ours:
+        ours.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{ours.getsockname()[1]}"
 
 
 @contextmanager
@@ -415,7 +419,7 @@ def reply(status: str, body: str = "", headers: str = "") -> bytes:
 
 
 def test_a_refused_connection_proves_that_nothing_was_sent() -> None:
-    with InventoryClient(f"http://127.0.0.1:{unused_port()}") as client, pytest.raises(NotSent):
+    with nobody() as url, InventoryClient(url) as client, pytest.raises(NotSent):
         reserve(client)
 
 

@@ -64,7 +64,7 @@ class World:
         """`order`: buys under `key` (a derived one for None)."""
         plain = contract.kind.value == "opaque"
 
-        @effect(contract, environment=self.shop, name="buy", timeout=timedelta(seconds=1))
+        @effect(contract, environment=self.shop, name="buy", timeout=timedelta(seconds=30))
         def buy(call: Call, *, units: int) -> str:
             self.sent.append(call.key)
             self.before()

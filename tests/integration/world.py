@@ -68,7 +68,7 @@ class Shop:
     def effect(self, contract: Contract, *, probe: bool = False) -> Effect[..., int]:
         """`reserve(units=...)` under a contract."""
 
-        @effect(contract, environment=Environment("shop"), rejects=(OutOfStock,), name="reserve", timeout=timedelta(seconds=1))
+        @effect(contract, environment=Environment("shop"), rejects=(OutOfStock,), name="reserve", timeout=timedelta(seconds=30))
         def reserve(call: Call, *, units: int) -> int:
             return self.reserve(call, units, deduplicates=contract.keyed)
 
@@ -81,7 +81,7 @@ class Shop:
         return reserve
 
     def async_effect(self, contract: Contract) -> Effect[..., int]:
-        @effect(contract, environment=Environment("shop"), rejects=(OutOfStock,), name="reserve", timeout=timedelta(seconds=1))
+        @effect(contract, environment=Environment("shop"), rejects=(OutOfStock,), name="reserve", timeout=timedelta(seconds=30))
         async def reserve(call: Call, *, units: int) -> int:
             return self.reserve(call, units, deduplicates=contract.keyed)
 

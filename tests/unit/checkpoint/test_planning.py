@@ -67,7 +67,7 @@ def test_asynchronous_saves_of_a_llama_like_run() -> None:
 
 
 def test_a_synchronous_plan_is_dalys_cost_function() -> None:
-    """Daly (2006), equation 20, for the work between two saves: M exp(R/M) (exp((tau + C)/M) - 1) / tau."""
+    """Daly (2006), for the work between two saves: M exp(R/M) (exp((tau + C)/M) - 1) / tau."""
     of = made(restart="10m")
     tau, mean = of.interval_s - 100, 11135.0
     assert 1 / of.outlook.shares.retained == pytest.approx(

@@ -17,8 +17,8 @@ from recovery.core.errors import ExtraMissing
 from tests.unit.checkpoint.test_planning import made
 
 
-def drawn(path: Path, plan: Plan, *, count: int = 50) -> tuple[Compared, ...]:
-    rows = simulation.compare(plan, failures.exponential(plan.situation.mtbf_s, count=count))
+def drawn(path: Path, plan: Plan, *, count: int = 50, asked: tuple[float, ...] = ()) -> tuple[Compared, ...]:
+    rows = simulation.compare(plan, failures.exponential(plan.situation.mtbf_s, count=count), asked)
     plotting.intervals(path, plan, rows)
     return rows
 
@@ -29,7 +29,7 @@ def words(path: Path) -> str:
 
 
 def test_a_plot_says_its_units_its_floor_and_its_best_interval(tmp_path: Path) -> None:
-    drawn(tmp_path / "p.svg", made(stall="6.3s", detection="1m", restart="10m"))
+    drawn(tmp_path / "p.svg", made(stall="6.3s", detection="1m", restart="10m"), asked=(1800.0,))
     text = words(tmp_path / "p.svg")
     for part in (
         "How often to save 2 TB at 20 GB/s",
@@ -44,13 +44,14 @@ def test_a_plot_says_its_units_its_floor_and_its_best_interval(tmp_path: Path) -
         "lost work, done again",
         "down: noticing and restarting",
         "95 % confidence",
+        "asked for",
         "failures, 7.31 a day",
     ):
         assert part in text
 
 
 def test_what_is_not_there_is_not_drawn(tmp_path: Path) -> None:
-    drawn(tmp_path / "p.svg", made(interval="30m"), count=4)
+    drawn(tmp_path / "p.svg", made(), count=4)
     text = words(tmp_path / "p.svg")
     assert "down" not in text
     assert "too few for a confidence interval" in text
@@ -62,7 +63,7 @@ def test_what_is_not_there_is_not_drawn(tmp_path: Path) -> None:
 )
 def test_extreme_plans_can_be_drawn(tmp_path: Path, given: dict[str, str]) -> None:
     plan = made(**given)
-    drawn(tmp_path / "p.svg", plan)
+    drawn(tmp_path / "p.svg", plan, asked=(plan.optimum_s * 1e5,))
     assert "infeasible" in words(tmp_path / "p.svg")
 
 

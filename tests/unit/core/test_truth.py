@@ -31,6 +31,7 @@ from recovery.contracts import (
     Remembers,
     Replay,
     Swallow,
+    WindowStart,
 )
 from recovery.core.errors import DefinitionError
 from recovery.core.truth import REFUSALS, check
@@ -78,6 +79,8 @@ REFUSED: list[tuple[str, str, Callable[[], Contract]]] = [
     ("compare_and_set", "only a named object", made(Kind.KEYED, compare_and_set=True)),
     ("lookup.deletion", "set again by others", lambda: Named(compare_and_set=True, lookup=Lookup())),
     ("after_window", "refuses what comes after", made(Kind.FIRST_SENT, window_us=10**12)),
+    ("window_starts", "counts from the time that each request carries",
+     made(Kind.FIRST_SENT, window_us=10**12, after_window=AfterWindow.REJECTS, window_starts=WindowStart.COMPLETED)),
     ("replay_success", "deduplicates nothing", lambda: Keyed(window=DAY, replay=Replay.REEXECUTES)),
     ("replay_success", "deduplicates nothing", lambda: Keyed(window=DAY, replay=Replay.INDETERMINATE)),
     ("stable_fields", "tells no value", made(Kind.SWALLOW, window_us=10**12, stable_fields=("id",))),
