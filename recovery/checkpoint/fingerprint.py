@@ -42,6 +42,11 @@ def digest_of_array(values: np.ndarray[Any, np.dtype[Any]]) -> str:
     return str(blake3(head + b"\0").update(np.ascontiguousarray(little).tobytes()).hexdigest())
 
 
+def digest_of_group(arrays: Mapping[str, np.ndarray[Any, np.dtype[Any]]], group: str) -> str:
+    """64 hex characters over the arrays named GROUP/..., by name and content: what a lifecycle record keeps of a reference."""
+    return digest_of({name: digest_of_array(values) for name, values in arrays.items() if name.partition("/")[0] == group})
+
+
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
     """What a runtime is made of. `str()` is the identifier: 12 hex characters. No signature."""

@@ -121,23 +121,29 @@ class Generators:
 
 
 @contextmanager
-def watching(registered: Mapping[str, State]) -> Iterator[list[str]]:
-    """Names of the process-wide generators that were drawn from inside the block though they are not registered.
+def watching(registered: Mapping[str, State], owner: object = None) -> Iterator[list[str]]:
+    """Names of generators that were drawn from inside the block though no registered state is theirs.
 
-    Only the process-wide ones can be seen. A generator object of the user's that is not registered shows as a divergence after a resume in
-    a fresh process, and nowhere before.
+    Seen are the process-wide ones, and those that are attributes of `owner`, or in a list or a mapping that is one. Any other object that is not
+    registered shows as a divergence after a resume in a fresh process, and nowhere before.
     """
     drawn: list[str] = []
-    before = _globals()
+    watched = {name: (one, capture(one)) for name, one in _in_sight(owner).items()}
+    known = list(registered.values())
     try:
         yield drawn
     finally:
-        after = _globals()
-        drawn += [name for name in GLOBALS if before[name] != after[name] and name not in registered]
+        drawn += [name for name, (one, before) in watched.items() if before not in known and capture(one) != before]
 
 
-def _globals() -> dict[str, Any]:
-    return {GLOBALS[0]: capture(np.random.mtrand._rand), GLOBALS[1]: random.getstate()}  # noqa: SLF001
+def _in_sight(owner: object) -> dict[str, AnyGenerator]:
+    found: dict[str, AnyGenerator] = {GLOBALS[0]: np.random.mtrand._rand, GLOBALS[1]: random._inst}  # noqa: SLF001
+    for name, value in getattr(owner, "__dict__", {}).items():
+        inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
+        for at, each in [("", value), *((f"[{key!r}]", part) for key, part in inside)]:
+            if isinstance(each, np.random.Generator | np.random.BitGenerator | np.random.RandomState | random.Random):
+                found[f"{name}{at}"] = each
+    return found
 
 
 def _blank(kind: str, *, legacy: bool) -> AnyGenerator:

@@ -13,7 +13,7 @@ import numpy as np
 
 from recovery.checkpoint import generators
 from recovery.checkpoint.errors import CheckpointInvalid
-from recovery.checkpoint.fingerprint import digest_of
+from recovery.checkpoint.fingerprint import digest_of, digest_of_group
 
 if TYPE_CHECKING:
     from recovery.checkpoint.learning import Learning
@@ -116,6 +116,12 @@ def _configured(of: Learning) -> Broken:
         yield "config", f"it is not JSON ({error})"
 
 
+def _referenced(of: Learning) -> Broken:
+    for group, digest in of.lifecycle.snapshots.items():
+        if group in of.groups and digest_of_group(of.arrays, group) != digest:
+            yield f"arrays.{group}", "its content is not that of the reference of that name in the lifecycle record"
+
+
 def _in_stage(of: Learning) -> Broken:
     last = of.lifecycle.stage.last_update
     if last is not None and of.counter > last:
@@ -132,6 +138,7 @@ INVARIANTS: Final = (
     Invariant("positive", "second moments are not negative", _positive),
     Invariant("generators", "at least one generator, and every state is one that its generator can be in", _generators),
     Invariant("configured", "the configuration is there and is JSON", _configured),
+    Invariant("referenced", "a group that is named among the references is that reference", _referenced),
     Invariant("in stage", "the counter does not pass the stage's last update", _in_stage),
 )
 """In the order in which they are checked."""

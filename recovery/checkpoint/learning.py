@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
@@ -24,7 +24,8 @@ from recovery.checkpoint.invariants import HISTORY as HISTORY
 from recovery.checkpoint.invariants import INVARIANTS as INVARIANTS
 from recovery.checkpoint.invariants import WEIGHTS as WEIGHTS
 from recovery.checkpoint.kinds import RULES, Kind
-from recovery.checkpoint.lifecycle import Lifecycle
+from recovery.checkpoint.lifecycle import Exposure, Lifecycle
+from recovery.checkpoint.ulp import identical
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -150,11 +151,20 @@ class Learning:
             for where, problem in invariant.broken(self):
                 raise CheckpointInvalid(reason="invariant", where=where, problem=problem)
 
+    def fitted(self, current: Learning, seen: Exposure | None = None) -> Learning:
+        """This state, to take the place of `current`: what a run restores. Raises CheckpointInvalid unless it fits.
+
+        Its exposure is that of both, and what was `seen` besides (`exposure_from(journal)`): an older state takes no look back.
+        """
+        self.check_fits(current)
+        lifecycle = self.lifecycle.merge(current.lifecycle)
+        return replace(self, lifecycle=lifecycle.merge(seen) if seen else lifecycle, copy=False)
+
     def check_fits(self, current: Learning) -> None:
         """Raises CheckpointInvalid unless this state can take the place of `current`, in the same run with the same code.
 
-        The same arrays by name, type and shape; generators of the same names; the same configuration; the same tokenizer, data, model,
-        references and stage. Exposure is not compared: it is merged.
+        The same arrays by name, type and shape, and by content where the stage does not update them; generators of the same names; the same
+        configuration; the same tokenizer, data, model, references and stage. Exposure is not compared: `fitted` merges it.
         """
         self.lifecycle.check_fits(current.lifecycle)
         _same_names("arrays", set(self.arrays), set(current.arrays))
@@ -162,6 +172,9 @@ class Learning:
             found = self.arrays[name]
             if (found.dtype, found.shape) != (values.dtype, values.shape):
                 problem = f"{found.dtype} {list(found.shape)}, and the run has {values.dtype} {list(values.shape)}"
+                raise CheckpointInvalid(reason="schema", where=f"arrays.{name}", problem=problem)
+            if self.lifecycle.stage.freezes(name.partition("/")[0]) and not identical(values, found):
+                problem = f"stage {self.lifecycle.stage.name} does not update it, and it is not the one that the run has"
                 raise CheckpointInvalid(reason="schema", where=f"arrays.{name}", problem=problem)
         _same_names("generators", set(self.generators), set(current.generators))
         if self.cursor.per_update != current.cursor.per_update or self.cursor.examples != current.cursor.examples:
@@ -192,6 +205,14 @@ class Weights:
     @property
     def kind(self) -> Kind:
         return Kind.WEIGHTS
+
+    @classmethod
+    def from_parts(cls, arrays: Mapping[str, Array], state: Any) -> Self:
+        """Weights from their arrays and what `state` said. Raises CheckpointInvalid."""
+        if not isinstance(state, Mapping) or state.keys() != {"config", "lifecycle"} or not isinstance(state["config"], Mapping):
+            raise CheckpointInvalid(reason="fields", where="state", problem="it is not a configuration and a lifecycle record")
+        record = state["lifecycle"]
+        return cls(arrays, state["config"], None if record is None else Lifecycle.from_json(record))
 
     def state(self) -> dict[str, Any]:
         """Everything but the arrays, as JSON."""

@@ -34,6 +34,10 @@ class Stage:
     updates: tuple[str, ...] | None = None  # groups of arrays that it may change; None: all
     last_update: int | None = None  # the counter never exceeds it; None: open
 
+    def freezes(self, group: str) -> bool:
+        """Whether a group of arrays stays as it is throughout the stage."""
+        return self.updates is not None and group not in self.updates
+
     def to_json(self) -> dict[str, Any]:
         updates = None if self.updates is None else list(self.updates)
         return {"name": self.name, "reads": list(self.reads), "updates": updates, "last_update": self.last_update}
@@ -126,7 +130,9 @@ class Lifecycle:
     data: str  # digest of the training data, or of the list that names it
     model: str  # digest of the model's definition: architecture and its sizes, not its weights
     stage: Stage
-    snapshots: Mapping[str, str] = field(default_factory=dict)  # name -> digest of a frozen reference, such as a first policy
+    snapshots: Mapping[str, str] = field(
+        default_factory=dict
+    )  # name -> digest of a reference; of a group of arrays: `digest_of_group`
     exposure: Exposure = Exposure()
 
     def __post_init__(self) -> None:

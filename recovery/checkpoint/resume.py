@@ -154,6 +154,11 @@ def verify_resume(
         return _Verification(place, make, step, before, parts, contract, fresh_process, watch or _Nobody()).report(ablate)
 
 
+def judged(finding: Finding, dropped: Sequence[Dropped]) -> Finding:
+    """The finding of a comparison, with its ablation: exact is not enough where a field can be lost without notice."""
+    return Finding.UNNOTICED if finding is Finding.EXACT and not all(each.noticed for each in dropped) else finding
+
+
 @dataclass(slots=True)
 class _Verification:
     place: Path
@@ -182,11 +187,9 @@ class _Verification:
                 dropped, less = self._ablated(whole)
             finding, found = self._resumed(whole, resumed)
             lines += [_line(RESUMED, whole, resumed, self.before + 1, total), *less]
-        if finding is Finding.EXACT and not all(each.noticed for each in dropped):
-            finding = Finding.UNNOTICED
         last = whole.read(total)
         return ResumeReport(
-            finding=finding,
+            finding=judged(finding, dropped),
             before=self.before,
             after=self.after,
             draws=last.state["cursor"]["draws"],
@@ -279,9 +282,13 @@ def _line(name: str, whole: Trace, other: Trace, first: int, last: int) -> Traje
 def _place(directory: Path | None) -> Iterator[Path]:
     """A directory for the verification. What is kept of a user's own one are the checkpoints."""
     if directory is not None:
-        directory.mkdir(parents=True, exist_ok=True)
-        if any(directory.iterdir()):
-            problem, advice = "it is not empty", "Name a new one: a verification starts from nothing."
+        advice = "Name a new one: a verification starts from nothing."
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            problem = "it is not empty" if any(directory.iterdir()) else ""
+        except OSError as error:
+            problem = f"it cannot be used: {error.strerror}"
+        if problem:
             raise TrainerRefused(what="directory", name=str(directory), problem=problem, advice=advice)
     with tempfile.TemporaryDirectory(prefix="verify-resume-", dir=directory) as scratch:
         place = Path(scratch).absolute()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from recovery.checkpoint import ablation, segments
+from recovery.checkpoint.fingerprint import fingerprint
 from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.learning import Learning
 from recovery.checkpoint.segments import Beat
@@ -66,7 +67,7 @@ def carry_out(order: Order, beat: Beat, contract: Contract = EXACT) -> None:
     """Do it, in this process. Raises CheckpointError, and what the trainer raises."""
     make, step = function_of(order.make, "make"), function_of(order.step, "step")
     load = Shelf(Path(order.load)) if order.load else None
-    save = Shelf(Path(order.save)) if order.save else None
+    save = Shelf(Path(order.save), _fingerprint(make, step)) if order.save else None
     if order.beside and load is not None:
         told = _ablated(make, step, order, load.load(), beat, contract)
     elif load is not None:
@@ -74,6 +75,12 @@ def carry_out(order: Order, beat: Beat, contract: Contract = EXACT) -> None:
     else:
         told = segments.run(make, step, order.updates, Trace(Path(order.trace)), save=save, beat=beat).to_json()
     Path(order.answer).write_text(json.dumps(told), encoding="utf-8")
+
+
+def _fingerprint(*functions: Callable[..., Any]) -> str:
+    """Of this process and the modules that the trainer comes from."""
+    modules = [sys.modules[name] for name in dict.fromkeys(function.__module__ for function in functions)]
+    return str(fingerprint(module for module in modules if getattr(module, "__file__", None)))
 
 
 def _ablated(

@@ -57,8 +57,7 @@ def run(make: Make, step: Step, updates: int, trace: Trace, *, save: Shelf | Non
 def resume(make: Make, step: Step, updates: int, trace: Trace, *, load: Shelf, save: Shelf | None, beat: Beat) -> Told:
     """So many updates from the newest checkpoint. Raises CheckpointError where it is not one of this run."""
     told, trainer, state = Told(), make(), load.load()
-    state.check_fits(trainer.capture())
-    trainer.restore(state)
+    trainer.restore(state.fitted(trainer.capture()))
     begin = trainer.capture()
     trace.write(state.counter, begin)
     for number in range(state.counter + 1, state.counter + updates + 1):
@@ -72,7 +71,7 @@ def resume(make: Make, step: Step, updates: int, trace: Trace, *, load: Shelf, s
 
 
 def _update(trainer: Trainer, step: Step, told: Told) -> None:
-    with watching(trainer.capture().generators) as drawn:
+    with watching(trainer.capture().generators, trainer) as drawn:
         step(trainer)
     told.unregistered += [name for name in drawn if name not in told.unregistered]
 

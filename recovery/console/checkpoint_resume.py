@@ -80,7 +80,8 @@ def _compared(told: Told) -> RenderableType:
         ("verdict", Text(_SAID[of.finding], style="bold green" if of.ok else "bold red")),
     ]
     if of.unregistered:
-        drawn = f"updates draw from {', '.join(of.unregistered)}, which is not in the state"
+        names = words.bounded(", ".join(of.unregistered))
+        drawn = f"updates draw from {names}, which is not in the state"
         rows.append(("unregistered", Text(drawn, style="yellow")))
     return facts(rows)
 

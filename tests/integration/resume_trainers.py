@@ -152,6 +152,15 @@ class LosesItsMomentsAsWell(AddsInAnotherOrder):
         super().step()
 
 
+class RefusesAnEmptyHistory(ReferenceTrainer):
+    """Takes no state without a history."""
+
+    def restore(self, state: Learning) -> None:
+        if not len(state.history):
+            raise ValueError("no history")
+        super().restore(state)
+
+
 class Epochs(ReferenceTrainer):
     """Goes through all examples in an order of each epoch's own, five of them; six updates of two cross two epochs."""
 

@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from recovery.checkpoint import reference
+from recovery.checkpoint.ablation import Dropped
 from recovery.checkpoint.errors import CheckpointInvalid, TrainerRefused
+from recovery.checkpoint.fingerprint import fingerprint
 from recovery.checkpoint.learning import Learning
 from recovery.checkpoint.reference import ReferenceTrainer, make
-from recovery.checkpoint.resume import Finding, ResumeReport, verify_resume
+from recovery.checkpoint.resume import Finding, ResumeReport, judged, verify_resume
 from recovery.checkpoint.resuming import Shelf
+from recovery.checkpoint.store import CheckpointStore
 from recovery.checkpoint.tolerance import REORDERED
 from tests.integration import resume_trainers as trainers
 
@@ -142,6 +146,7 @@ def test_15_a_generator_that_is_not_registered_is_seen(make_it: Callable[[], Any
     assert report.finding is Finding.HIDDEN_STATE
     assert report.divergence is not None
     assert (report.divergence.field, report.divergence.step, report.divergence.index) == ("history", 4, (3,))
+    assert report.unregistered == ("masks",)
     assert "a generator that is not registered" in report.advice
 
 
@@ -311,6 +316,34 @@ def test_what_another_process_could_not_import_is_refused(name: Any) -> None:
 def test_there_is_an_update_on_either_side(before: int, after: Any) -> None:
     with pytest.raises(TrainerRefused, match="no numbers of updates"):
         verify_resume(before=before, after=after)
+
+
+def test_exact_is_not_enough_where_a_field_can_be_lost_without_notice() -> None:
+    lost, missed = Dropped("config", "", None, None), Dropped("w", "arrays: without w", None, None)
+    assert judged(Finding.EXACT, [missed]) is Finding.EXACT
+    assert judged(Finding.EXACT, [missed, lost]) is Finding.UNNOTICED
+    assert judged(Finding.HIDDEN_STATE, [lost]) is Finding.HIDDEN_STATE
+
+
+def test_a_trainer_that_refuses_a_state_without_a_field_has_noticed() -> None:
+    report = here(trainers.RefusesAnEmptyHistory, ablate=True)
+    history = next(each for each in report.dropped if each.field == "history")
+    assert report.ok
+    assert history.diverged is None
+    assert "weights only" in [line.name for line in report.trajectories]
+    assert [len(line.points) for line in report.trajectories] == [6, 3, 0, 3]
+
+
+def test_checkpoints_carry_the_fingerprint_of_the_runtime(tmp_path: Path) -> None:
+    here(make, directory=tmp_path / "kept")
+    found, _ = CheckpointStore(tmp_path / "kept" / "store").load_latest("learning")
+    assert found.manifest.fingerprint == str(fingerprint([reference, trainers]))
+
+
+def test_a_place_that_is_no_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(TrainerRefused, match="it cannot be used"):
+        here(make, directory=tmp_path / "file")
 
 
 def test_a_report_survives_json() -> None:

@@ -76,13 +76,36 @@ def test_an_unregistered_draw_from_a_process_wide_generator_is_seen() -> None:
     with watching({}) as drawn:
         np.random.default_rng(3).normal()
     assert drawn == []
-    with watching({"numpy.random": {}}) as drawn:
+    with watching(Generators(numpy_global=True).capture()) as drawn:
         np.random.rand()
         random.random()
     assert drawn == ["random"]
     with watching({}) as drawn:
         np.random.rand()
     assert drawn == ["numpy.random"]
+
+
+class Owner:
+    def __init__(self) -> None:
+        self.draws = np.random.default_rng(1)
+        self.noise = np.random.default_rng(2)
+        self.workers = [random.Random(3), random.Random(4)]
+        self.named = {"left": np.random.RandomState(5)}
+
+
+@pytest.mark.usefixtures("global_generators")
+def test_an_unregistered_draw_from_an_attribute_is_seen() -> None:
+    owner = Owner()
+    registered = {"draws": capture(owner.draws)}
+    with watching(registered, owner) as drawn:
+        owner.draws.random()
+    assert drawn == []
+    with watching({"draws": capture(owner.draws)}, owner) as drawn:
+        owner.draws.random()
+        owner.noise.random()
+        owner.workers[1].random()
+        owner.named["left"].rand()
+    assert drawn == ["noise", "workers[1]", "named['left']"]
 
 
 def changed(kind: str, **fields: Any) -> dict[str, Any]:

@@ -12,9 +12,10 @@ import pytest
 
 from recovery.checkpoint import generators
 from recovery.checkpoint.errors import CheckpointInvalid, WrongKind
+from recovery.checkpoint.fingerprint import digest_of_group
 from recovery.checkpoint.invariants import INVARIANTS
 from recovery.checkpoint.kinds import Kind
-from recovery.checkpoint.learning import Cursor, Learning, Weights, continued, missing_for_continuation
+from recovery.checkpoint.learning import Cursor, Learning, Weights, continued, missing_for_continuation, take
 from recovery.checkpoint.lifecycle import Exposure, Stage
 from tests.unit.checkpoint.learners import LIFECYCLE, learning, with_array, without_array
 
@@ -105,6 +106,7 @@ BROKEN: dict[str, list[tuple[str, Callable[[], Learning]]]] = {
         ("generators.draws", lambda: learning(generators={"draws": {"bit_generator": "PCG64"}})),
     ],
     "configured": [("config", lambda: learning(config={})), ("config", lambda: learning(config={"rate": float("nan")})), ("config", lambda: learning(config={"f": print}))],
+    "referenced": [("arrays.reference", lambda: learning(lifecycle=replace(LIFECYCLE, snapshots={"reference": "e" * 64})))],
     "in stage": [("counter", lambda: learning(counter=11, cursor=Cursor(22, 2, 4), history=[0.0] * 11))],
 }  # fmt: skip
 
@@ -191,6 +193,57 @@ def test_a_state_of_another_run_does_not_fit(found: Learning, where: str) -> Non
 def test_an_earlier_or_later_state_of_the_same_run_fits() -> None:
     seen = LIFECYCLE.merge(Exposure().seen("final", "eval-1"))
     learning(counter=5, cursor=Cursor(10, 2, 4), history=[0.0] * 5, lifecycle=seen).check_fits(learning())
+
+
+FROZEN = replace(LIFECYCLE, stage=Stage("tune", updates=("w", "m", "v")))
+
+
+def test_what_the_stage_does_not_update_must_be_what_the_run_has() -> None:
+    """A frozen reference of the same shape and other content is another one."""
+    other = learning(arrays={**learning().arrays, "reference/layer": np.array([[1, 2], [3, 5]], dtype=np.int32)}, lifecycle=FROZEN)
+    with pytest.raises(CheckpointInvalid, match="stage tune does not update it"):
+        other.check_fits(learning(lifecycle=FROZEN))
+    moved = learning(arrays={**learning().arrays, "w/bias": np.array([1.0, 2.0])}, lifecycle=FROZEN)
+    moved.check_fits(learning(lifecycle=FROZEN))
+
+
+def test_a_reference_is_checked_by_its_digest() -> None:
+    digest = digest_of_group(learning().arrays, "reference")
+    learning(lifecycle=replace(LIFECYCLE, snapshots={"reference": digest, "elsewhere": "e" * 64})).check()
+    assert digest != digest_of_group(with_array("reference/more", [1]).arrays, "reference")
+
+
+def test_a_state_that_takes_a_runs_place_keeps_every_look() -> None:
+    old = learning(lifecycle=LIFECYCLE.merge(Exposure().seen("final", "eval-1")))
+    run = learning(lifecycle=LIFECYCLE.merge(Exposure().seen("final", "eval-2")))
+    fitted = old.fitted(run, Exposure().seen("final", "eval-3"))
+    assert fitted.lifecycle.exposure.count("final") == 3
+    assert replace(fitted, lifecycle=old.lifecycle).digest == old.digest
+    with pytest.raises(CheckpointInvalid):
+        with_array("w/bias", [1.0]).fitted(run)
+
+
+def test_arrays_can_be_left_where_they_are_for_a_save_that_ends_before_the_next_update() -> None:
+    weights = np.ones(3)
+    assert np.shares_memory(learning(arrays={"w/a": weights}, copy=False).arrays["w/a"], weights)
+    assert not np.shares_memory(learning(arrays={"w/a": weights}).arrays["w/a"], weights)
+    assert weights.flags.writeable
+
+
+def test_weights_survive_their_parts() -> None:
+    for weights in (Weights.of(learning()), Weights({"w/a": np.ones(1)})):
+        again = Weights.from_parts(dict(weights.arrays), json.loads(json.dumps(weights.state())))
+        assert (again.arrays.keys(), again.config, again.lifecycle) == (weights.arrays.keys(), weights.config, weights.lifecycle)
+    with pytest.raises(CheckpointInvalid):
+        Weights.from_parts({"w/a": np.ones(1)}, learning().state())
+
+
+def test_a_part_is_taken_by_name_and_what_is_left_is_told() -> None:
+    taken = take(learning(), ["w/bias", "reference/layer"])
+    assert [*taken.weights.arrays] == ["w/bias", "reference/layer"]
+    assert taken.left == ("w/layer", "m/layer", "m/bias", "v/layer", "v/bias")
+    with pytest.raises(CheckpointInvalid, match="there is no w/other to take"):
+        take(learning(), ["w/bias", "w/other"])
 
 
 def test_a_cursor_counts_what_updates_consumed() -> None:
