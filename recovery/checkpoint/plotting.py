@@ -172,9 +172,17 @@ def _retained(axes: Axes, plan: Plan, curve: Sequence[Outlook], rows: Sequence[C
     room = most - least
     least, most = min(m - b for m, b in zip(middle, below, strict=True)), max(m + a for m, a in zip(middle, above, strict=True))
     axes.set_ylim(max(0.0, min(shares[-1], least) - 0.45 * room), max(top, most) + 0.3 * room)
+    _best(axes, plan, curve)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda percent, _: f"{percent:.12g}" if percent <= 100 else ""))
+    axes.set_ylabel("retained progress\n(% of wall time)")
+    _legend(axes, plan, "lower", 0.03, left=_left(plan, curve))
+
+
+def _best(axes: Axes, plan: Plan, curve: Sequence[Outlook]) -> None:
     left = _left(plan, curve)
+    retained = planning.outlook(plan.situation, plan.optimum_s).shares.retained
     axes.annotate(
-        f"best: every {units.shown_span(plan.optimum_s)}, {units.shown_share(top / 100)} retained",
+        f"best: every {units.shown_span(plan.optimum_s)}, {units.shown_share(retained)} retained",
         (plan.optimum_s, 0.93),
         xycoords=axes.get_xaxis_transform(),
         xytext=(6 if left else 0, 0),
@@ -185,9 +193,6 @@ def _retained(axes: Axes, plan: Plan, curve: Sequence[Outlook], rows: Sequence[C
         weight="bold",
         bbox=_BACKED,
     )
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda percent, _: f"{percent:.12g}" if percent <= 100 else ""))
-    axes.set_ylabel("retained progress\n(% of wall time)")
-    _legend(axes, plan, "lower", 0.03, left=left)
 
 
 def _left(plan: Plan, curve: Sequence[Outlook]) -> bool:
