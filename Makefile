@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test replay sweep matrix model mutants lint format docs clean
+.PHONY: help demo test replay sweep matrix model fuzz mutants lint format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ matrix: $(VENV)/.test ## every contract under every fault at every crash point, 
 
 model: $(VENV)/.test ## the model check in its full bound, with what it covered: some minutes
 	$(BIN)/python -m tests.model
+
+fuzz: $(VENV)/.test ## spoilt checkpoints for a minute: none may crash, hang or take more memory than its files
+	$(BIN)/python -m tests.fuzz --seconds $${SECONDS_OF_FUZZ:-60}
 
 mutants: $(VENV)/.test ## break weigh and judge in every way we know, and see which tests notice: some minutes
 	$(BIN)/python -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE))
