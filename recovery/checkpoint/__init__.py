@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from recovery.checkpoint.resume import ResumeReport as ResumeReport
     from recovery.checkpoint.resume import verify_resume as verify_resume
     from recovery.checkpoint.retention import Keep as Keep
+    from recovery.checkpoint.journal import RunJournal as RunJournal
+    from recovery.checkpoint.continuing import Restored as Restored
     from recovery.checkpoint.scanning import Candidate as Candidate
     from recovery.checkpoint.scanning import Rejected as Rejected
     from recovery.checkpoint.store import CheckpointStore as CheckpointStore
@@ -75,7 +77,9 @@ _PLACES: Final = {
     "ObjectCheckpoints": "objects",
     "ReadBack": "readback",
     "Rejected": "scanning",
+    "Restored": "continuing",
     "ResumeReport": "resume",
+    "RunJournal": "journal",
     "Stage": "lifecycle",
     "Tolerance": "tolerance",
     "Weights": "learning",
@@ -115,7 +119,9 @@ __all__ = [
     "Plan",
     "ReadBack",
     "Rejected",
+    "Restored",
     "ResumeReport",
+    "RunJournal",
     "Stage",
     "Tolerance",
     "Weights",

@@ -6,9 +6,10 @@ nothing that fails its checks is ever chosen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
 
+from recovery.checkpoint.continuing import JournalLink, Restored, exposed, later
 from recovery.checkpoint.errors import CheckpointError, NothingToRestore
 from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.scanning import Candidate, Rejected, rejected
@@ -31,6 +32,10 @@ class Choosing(Protocol):
         ...
 
     def load(self, candidate: Candidate, *, kind: Kind | str | None = None, schema: str | None = None) -> Checkpoint: ...
+
+    def mark_restored(self, candidate: Candidate) -> None:
+        """Keep it while the run that was restored from it may need it again."""
+        ...
 
     @property
     def where(self) -> str:
@@ -57,6 +62,30 @@ class Choosing(Protocol):
             except (CheckpointError, OSError) as error:
                 passed.append(rejected(each.name, error))
         raise self._nothing(wanted, passed)
+
+    def restore(
+        self,
+        candidate: Candidate,
+        *,
+        build: Callable[[Checkpoint], T],
+        into: Slot[T],
+        kind: Kind | str | None = None,
+        schema: str | None = None,
+        journal: JournalLink | None = None,
+    ) -> Restored:
+        """Verify everything, build the new state aside, and swap it in once. If anything raises, the current state is as it was.
+
+        journal: that of the run. It is asked which effects came after the state was captured, its looks at final test sets are merged into the
+        state, and a commit that it has not heard of is recorded. Without it nothing may be sent that `Restored` was not asked about.
+
+        The checkpoint is marked as the one that was restored before the swap. Raises what `load` raises, and PositionUnknown.
+        """
+        checkpoint = exposed(self.load(candidate, kind=kind, schema=schema), journal)
+        effects = later(checkpoint, journal)
+        built = build(checkpoint)
+        self.mark_restored(candidate)
+        into.swap(built)
+        return Restored(checkpoint, effects)
 
     def _of_kind(self, wanted: Kind, passed: list[Rejected]) -> Iterator[Candidate]:
         """The candidates of a kind, newest first; the others are added to `passed` as they are met."""

@@ -105,12 +105,20 @@ class WritersMissing(CheckpointError):
 
 
 class EffectsUnreconciled(CheckpointError):
-    """Effects after the checkpoint's journal position have no outcome yet."""
+    """Effects after the checkpoint's journal position have no outcome yet, or nobody asked for them."""
 
     exit_code = ExitCode.IN_DOUBT
+    template = "Run {run_id!r}: {what}. None may be sent again, since each may have happened. Settle them with `recover --run-id {run_id}`."
+
+
+class PositionUnknown(CheckpointError):
+    """A checkpoint names a place in a journal that this journal does not have."""
+
+    exit_code = ExitCode.CORRUPT
     template = (
-        "Run {run_id!r}: {count} effects after the restored checkpoint are not reconciled ({keys}). None may be sent again. "
-        "Settle them with `recover --run-id {run_id}`."
+        "Run {run_id!r}: the checkpoint was captured after {position} entries of its journal, and {problem}. Nothing was restored. Effects of a time that "
+        "this journal does not know may have happened: find the journal that belongs to the checkpoint, or declare this one restored "
+        "with `recover restored` and restore an earlier checkpoint."
     )
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from recovery import logs
 from recovery.checkpoint import marks, strict
 from recovery.checkpoint.bucket import BucketDisk
-from recovery.checkpoint.choosing import Choosing, Slot, T
+from recovery.checkpoint.choosing import Choosing
 from recovery.checkpoint.commit import Attempt
 from recovery.checkpoint.draft import drafted
 from recovery.checkpoint.errors import CheckpointError, CheckpointInvalid, CommitLost, SaveFailed
@@ -146,21 +146,9 @@ class ObjectCheckpoints(Choosing):
         _require_id(found.manifest, candidate.id, candidate.name)
         return found
 
-    def restore(
-        self,
-        candidate: Candidate,
-        *,
-        build: Callable[[Checkpoint], T],
-        into: Slot[T],
-        kind: Kind | str | None = None,
-        schema: str | None = None,
-    ) -> Checkpoint:
-        """Verify everything, build the new state aside, mark the checkpoint as restored, and swap once."""
-        checkpoint = self.load(candidate, kind=kind, schema=schema)
-        built = build(checkpoint)
+    def mark_restored(self, candidate: Candidate) -> None:
+        """Durable on return, so that `gc` never takes it away from under the run."""
         marks.move(self.place, Mark.RESTORED, candidate.name)
-        into.swap(built)
-        return checkpoint
 
     def pin(self, candidate: Candidate) -> None:
         """Keep it until it is unpinned."""

@@ -7,14 +7,14 @@ afterwards, and what is returned was validated in full.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 from recovery.checkpoint import lease, marks
-from recovery.checkpoint.choosing import Choosing, Slot, T
+from recovery.checkpoint.choosing import Choosing
 from recovery.checkpoint.draft import drafted
 from recovery.checkpoint.errors import NotACandidate, NothingToRestore
 from recovery.checkpoint.files import Disk, LocalDisk
@@ -116,26 +116,11 @@ class CheckpointStore(Choosing):
         wanted = Kind(kind) if kind is not None else None
         return validate(evidence, self.place.limits, kind=wanted, name=candidate.name, schema=schema)
 
-    def restore(
-        self,
-        candidate: Candidate,
-        *,
-        build: Callable[[Checkpoint], T],
-        into: Slot[T],
-        kind: Kind | str | None = None,
-        schema: str | None = None,
-    ) -> Checkpoint:
-        """Verify everything, build the new state aside, and swap it in once. If anything raises, the current state is as it was.
-
-        The checkpoint is marked as the one that was restored before the swap, so that retention never takes it away from under the run.
-        """
-        checkpoint = self.load(candidate, kind=kind, schema=schema)
-        built = build(checkpoint)
+    def mark_restored(self, candidate: Candidate) -> None:
+        """Durable on return, so that retention never takes it away from under the run."""
         with self._writing():
             self.inspect(candidate.name)  # it may have been retired since
             marks.move(self.place, Mark.RESTORED, candidate.name)
-        into.swap(built)
-        return checkpoint
 
     # -- keeping ---------------------------------------------------------------------------------------------------
 
