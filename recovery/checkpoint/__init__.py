@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from recovery.core.errors import ExtraMissing
 
 if TYPE_CHECKING:
+    from recovery.checkpoint.continuing import Restored as Restored
     from recovery.checkpoint.fingerprint import Fingerprint as Fingerprint
     from recovery.checkpoint.fingerprint import digest_of as digest_of
     from recovery.checkpoint.fingerprint import digest_of_array as digest_of_array
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from recovery.checkpoint.inference import Hit as Hit
     from recovery.checkpoint.inference import Identity as Identity
     from recovery.checkpoint.inference import KVStore as KVStore
+    from recovery.checkpoint.journal import RunJournal as RunJournal
     from recovery.checkpoint.kinds import Kind as Kind
     from recovery.checkpoint.learning import Cursor as Cursor
     from recovery.checkpoint.learning import Learning as Learning
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
     from recovery.checkpoint.resume import ResumeReport as ResumeReport
     from recovery.checkpoint.resume import verify_resume as verify_resume
     from recovery.checkpoint.retention import Keep as Keep
-    from recovery.checkpoint.journal import RunJournal as RunJournal
-    from recovery.checkpoint.continuing import Restored as Restored
     from recovery.checkpoint.scanning import Candidate as Candidate
     from recovery.checkpoint.scanning import Rejected as Rejected
     from recovery.checkpoint.store import CheckpointStore as CheckpointStore

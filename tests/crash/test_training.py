@@ -76,7 +76,9 @@ class Story:
             assert journal.heard_of(candidate.manifest)
             (effect,) = journal.after(candidate.manifest.journal)
             assert (effect.key, effect.outcome, effect.settled) == (f"{self.run_id}:reservation-1", "applied", True)
-            assert [run.status for run in engine.list() if run.run_id.startswith(f"{self.run_id}.checkpoint-")] == [Status.COMPLETED]
+            assert [run.status for run in engine.list() if run.run_id.startswith(f"{self.run_id}.checkpoint-")] == [
+                Status.COMPLETED
+            ]
 
 
 @pytest.fixture

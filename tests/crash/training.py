@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from recovery import Run, workflow
@@ -42,10 +43,8 @@ def restored(store: CheckpointStore, journal: RunJournal) -> ReferenceTrainer:
         trainer.restore(Learning.from_parts(checkpoint.arrays, checkpoint.state))
         return trainer
 
-    try:
+    with suppress(NothingToRestore):
         store.restore(store.latest("learning"), build=build, into=slot, journal=journal)
-    except NothingToRestore:
-        pass
     return slot.trainer
 
 

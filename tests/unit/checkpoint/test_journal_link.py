@@ -35,7 +35,7 @@ class Lost(Exception):
 
 
 @effect(keyed, environment=shop, rejects=(SoldOut,))
-def buy(call: Call, *, sku: str) -> str:  # noqa: ARG001
+def buy(call: Call, *, sku: str) -> str:
     if sku == "gone":
         raise SoldOut(sku=sku)
     if sku == "unheard":
@@ -44,14 +44,14 @@ def buy(call: Call, *, sku: str) -> str:  # noqa: ARG001
 
 
 @effect(contracts.Opaque(), environment=shop)
-def evaluate(call: Call, *, test_set: str) -> float:  # noqa: ARG001
+def evaluate(call: Call, *, test_set: str) -> float:
     if test_set == "unheard":
         raise Lost
     return 0.5
 
 
 @effect(contracts.Read(), environment=shop)
-def price(call: Call, *, sku: str) -> int:  # noqa: ARG001
+def price(call: Call, *, sku: str) -> int:
     return len(sku)
 
 
@@ -92,7 +92,7 @@ def learning(checkpoint: Any) -> Learning:
 
 
 def unsettled(made: Engine, run_id: str, *skus: str) -> None:
-    with pytest.raises(Exception, match="hear|look again|in doubt|unresolved|Unresolved"):
+    with pytest.raises(Exception, match=r"in doubt|look again|Look again"):
         made.run(run_id, shopping, list(skus))
 
 
@@ -234,7 +234,7 @@ def test_looks_that_no_restore_takes_back(tmp_path: Path) -> None:
 
 
 @effect(keyed, environment=shop)
-async def abuy(call: Call, *, sku: str) -> str:  # noqa: ARG001
+async def abuy(call: Call, *, sku: str) -> str:
     return f"bought {sku}"
 
 
