@@ -11,7 +11,24 @@ from recovery.core.contracts import Keyed, Lookup, Probeable, Replay
 from recovery.core.entries import Answered, AnswerKind, Observation, OutcomeKind, Settled, Source
 from recovery.core.history import fold
 from recovery.core.judgement import conclude
-from tests.unit.core.making import ASKABLE, FORGETFUL, KEYED, OPAQUE, PROBEABLE, STEP, TIMEOUT, H, M, S, Story, quiet, sent, situate
+from recovery.core.rows import Action
+from tests.unit.core.making import (
+    ASKABLE,
+    CLOSABLE,
+    FORGETFUL,
+    KEYED,
+    OPAQUE,
+    PROBEABLE,
+    STEP,
+    TIMEOUT,
+    H,
+    M,
+    S,
+    Story,
+    quiet,
+    sent,
+    situate,
+)
 
 ARRIVED = Observation(
     step=STEP, source=Source.REPLY, asked_at_us=0, observed_at_us=S, answer=Answered(kind=AnswerKind.FOUND, value=7), attempt=1
@@ -203,3 +220,17 @@ def test_a_persons_word_is_the_evidence_of_what_it_settles_and_silence_is_not() 
 def test_a_rejection_that_came_too_early_is_what_is_waited_with() -> None:
     judgement = sent().reply(S, "unreachable").attempt(M).reply(M, "refused", error="OutOfStock").conclude(M, FORGETFUL)
     assert (judgement.row.number, judgement.evidence) == (29, (6,))
+
+
+@pytest.mark.parametrize(
+    ("story", "contract", "situation", "action"),
+    [
+        (Story(), KEYED, {}, Action.SEND),
+        (sent(), KEYED, {}, Action.RESEND),
+        (sent(), PROBEABLE, {}, Action.ASK),
+        (sent(), CLOSABLE, {"wanted": False}, Action.CLOSE),
+    ],
+)
+def test_what_is_done_is_looked_at_again_when_its_answer_is_overdue(story, contract, situation, action) -> None:
+    judgement = story.conclude(M, contract, **situation)
+    assert (judgement.action, judgement.next_look_us) == (action, M + TIMEOUT)
