@@ -137,6 +137,32 @@ def test_any_two_kinds_with_a_key_share_it(a: Kind, b: Kind) -> None:
     assert weaker(replace(KEYED, kind=a), replace(KEYED, kind=b)).kind is Kind.KEYED
 
 
+@pytest.mark.parametrize(
+    ("field", "a", "b", "weak"),
+    [
+        ("valid_for_us", 3, 5, 3),
+        ("valid_for_us", None, 5, 5),
+        ("window_us", 3, 5, 3),
+        ("window_us", None, 5, None),
+        ("settle_window_us", 3, 5, 5),
+        ("clock_error_us", 3, 5, 5),
+        ("key_length_max", 3, 5, 3),
+    ],
+)
+def test_of_two_durations_the_one_counts_that_protects_for_less(field: str, a: int | None, b: int, weak: int | None) -> None:
+    one, other = replace(KEYED, **{field: a}), replace(KEYED, **{field: b})
+    assert getattr(weaker(one, other), field) == getattr(weaker(other, one), field) == weak
+
+
+@pytest.mark.parametrize(
+    ("field", "a", "b", "weak"), [("retention_us", 3, 5, 3), ("retention_us", None, 5, 5), ("lag_us", 3, 5, 5)]
+)
+def test_of_two_look_ups_the_one_counts_that_shows_less(field: str, a: int | None, b: int, weak: int) -> None:
+    one, other = (replace(PROBEABLE, lookup=Lookup(**{field: value})) for value in (a, b))
+    for seen in (weaker(one, other).lookup, weaker(other, one).lookup):
+        assert getattr(seen, field) == weak
+
+
 def test_a_default_stays_named_only_where_it_decides() -> None:
     strict = replace(KEYED, settle_window_us=KEYED.settle_window_us * 2, unstated=("clock_error_us",))
     assert "settle_window_us" not in weaker(KEYED, strict).unstated
