@@ -163,6 +163,18 @@ def test_of_two_look_ups_the_one_counts_that_shows_less(field: str, a: int | Non
         assert getattr(seen, field) == weak
 
 
+@pytest.mark.parametrize(("window_us", "kind"), [(5, Kind.FIRST_SENT), (4, Kind.KEYED), (6, Kind.KEYED)])
+def test_two_fences_share_more_than_the_key_only_where_they_fall_together(window_us: int, kind: Kind) -> None:
+    fence = replace(KEYED, kind=Kind.FIRST_SENT, window_us=5)
+    assert weaker(fence, replace(fence, window_us=window_us, close=True)).kind is kind
+    assert weaker(replace(KEYED, window_us=5), replace(KEYED, window_us=window_us, close=True)).kind is Kind.KEYED
+
+
+@pytest.mark.parametrize("kind", [Kind.SWALLOW, Kind.COTRANSACTIONAL])
+def test_a_kind_without_a_fence_stays_itself_whatever_its_window(kind: Kind) -> None:
+    assert weaker(replace(KEYED, kind=kind, window_us=5), replace(KEYED, kind=kind, window_us=6)).kind is kind
+
+
 def test_a_default_stays_named_only_where_it_decides() -> None:
     strict = replace(KEYED, settle_window_us=KEYED.settle_window_us * 2, unstated=("clock_error_us",))
     assert "settle_window_us" not in weaker(KEYED, strict).unstated
