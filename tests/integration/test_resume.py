@@ -16,9 +16,9 @@ import pytest
 
 from recovery.checkpoint import reference
 from recovery.checkpoint.ablation import Dropped
-from recovery.checkpoint.errors import CheckpointInvalid, TrainerRefused
+from recovery.checkpoint.errors import CheckpointInvalid, TrainerRefused, WrongKind
 from recovery.checkpoint.fingerprint import fingerprint
-from recovery.checkpoint.learning import Learning
+from recovery.checkpoint.learning import Learning, Weights, continued
 from recovery.checkpoint.reference import ReferenceTrainer, make
 from recovery.checkpoint.resume import Finding, ResumeReport, judged, verify_resume
 from recovery.checkpoint.resuming import Shelf
@@ -209,6 +209,26 @@ def test_17_the_cursor_is_monotone() -> None:
 def test_18_a_state_from_inside_an_update_is_refused() -> None:
     with pytest.raises(CheckpointInvalid, match="it was not captured between two updates"):
         here(trainers.CountsAfterTheCapture)
+
+
+def test_18_it_is_refused_at_the_save_and_nothing_is_committed(tmp_path: Path) -> None:
+    trainer, store = trainers.CountsAfterTheCapture(), CheckpointStore(tmp_path)
+    for _ in range(3):
+        trainer.step()
+    with pytest.raises(CheckpointInvalid, match="it was not captured between two updates"):
+        store.save(trainer.capture())
+    assert store.scan() == []
+
+
+def test_weights_are_no_continuation_wherever_they_come_from(tmp_path: Path) -> None:
+    """The store refuses them by kind, and a refusal says what a continuation would need."""
+    store = CheckpointStore(tmp_path)
+    saved = store.save(Weights.of(make().capture()), step=0)
+    with pytest.raises(WrongKind, match="moments, counter, generators and cursor are missing"):
+        store.load(saved, kind="learning")
+    loaded = store.load(saved)
+    with pytest.raises(WrongKind, match=r"it lacks first moments \(m/...\), second moments"):
+        continued(Weights.from_parts(loaded.arrays, loaded.state), name=saved.name)
 
 
 def test_19_a_schedule_that_begins_anew_is_seen() -> None:
