@@ -85,6 +85,7 @@ def _why(each: Candidate, marks: Marks, is_last: bool, is_last_verified: bool) -
 
 def carry_out(place: Place, planned: Plan) -> None:
     """Retire, put into quarantine and sweep what the plan says, and delete it. For the holder of the lease. Repeating it is safe."""
+    empty_trash(place)  # first: what a power cut left there may have the name of what is to go there
     for each in planned.damaged:
         put_into_quarantine(place, each)
     retire(place, planned.retired)

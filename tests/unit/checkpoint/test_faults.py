@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -454,3 +455,65 @@ def test_a_disk_that_does_not_answer_proves_no_damage(store: CheckpointStore) ->
         silent.latest("weights")
     assert silent.gc().damaged == ()
     assert store.latest("weights").name == saved.name
+
+
+def test_a_file_too_many_makes_no_candidate(store: CheckpointStore) -> None:
+    saved = store.save(small(1))
+    (saved.path / "notes.txt").write_text("mine")
+    refused(store, saved, "files")
+    with pytest.raises(NothingToRestore, match="files"):
+        store.latest("weights")
+
+
+def test_a_checkpoint_under_another_ones_name_is_refused(store: CheckpointStore) -> None:
+    """A copy that was renamed would come before the one that is newest."""
+    saved = store.save(small(1))
+    copy = saved.path.with_name(f"{9:012d}-{saved.id[:12]}")
+    shutil.copytree(saved.path, copy)
+    refused(store, Candidate(copy, saved.manifest), "identity")
+    assert store.latest("weights").name == saved.name
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_numbers_that_are_none_are_not_loaded(store: CheckpointStore, number: float) -> None:
+    saved = store.save(small(1))
+
+    def edit(document: dict[str, Any], path: Path) -> None:
+        shard = path / shard_of(saved).name
+        data = shard.read_bytes()
+        shard.write_bytes(data.replace(small(1).arrays["w/0"].tobytes()[:8], np.float64(number).tobytes()))
+
+    refused(store, Candidate(forge(saved, edit), saved.manifest), "finite")
+
+
+def test_slices_that_do_not_tile_are_refused_before_a_shard_is_opened(store: CheckpointStore) -> None:
+    """Fault 21: rows 1 and 2 of 3 stated twice, row 0 never."""
+    saved = store.save(Plain({"a": np.arange(12.0).reshape(3, 4)}))
+
+    def edit(document: dict[str, Any], _: Path) -> None:
+        (part,) = document["tensors"]["a"]["slices"]
+        document["tensors"]["a"]["slices"] = [
+            part | {"key": "a", "offset": [1, 0], "shape": [2, 4]},
+            part | {"key": "b", "offset": [2, 0], "shape": [1, 4]},
+        ]
+
+    forged = Candidate(forge(saved, edit), saved.manifest)
+    (forged.path / shard_of(saved).name).unlink()
+    refused(store, forged, "tiling")
+
+
+def test_a_file_that_grows_while_it_is_read_is_refused(store: CheckpointStore) -> None:
+    saved = store.save(small(1))
+
+    class Growing(LocalDisk):
+        grown = False
+
+        def read_into(self, file: int, buffer: Any) -> int:
+            if not self.grown and len(memoryview(buffer).cast("B")) == 8:
+                self.grown = True
+                with shard_of(saved).open("ab") as other:
+                    other.write(b"x")
+            return super().read_into(file, buffer)
+
+    with pytest.raises(CheckpointInvalid, match="grew"):
+        CheckpointStore(store.path, disk=Growing()).load(saved)

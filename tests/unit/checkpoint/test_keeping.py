@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -213,3 +214,18 @@ def test_a_journal_that_refuses_leaves_the_checkpoint_and_retires_nothing(tmp_pa
     with pytest.raises(LookupError):
         store.save(small(1), record=refuse)
     assert [each.manifest.step for each in store.scan() if isinstance(each, Candidate)] == [1, 0]
+
+
+def test_a_shard_that_the_safetensors_library_reads_otherwise_is_seen_by_reading_back(
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Other(contextlib.nullcontext[Any]):
+        def __init__(self, *_: object, **__: object) -> None:
+            super().__init__(self)
+
+        def keys(self) -> list[str]:
+            return ["another"]
+
+    monkeypatch.setattr("safetensors.safe_open", Other)
+    with pytest.raises(SaveFailed, match="put into quarantine"):
+        store.save(small(1))
