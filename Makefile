@@ -5,17 +5,24 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
+# Where plain torch brings a graphics card's libraries, name a build for the processor: make test-torch TORCH='torch==2.13.0+cpu --extra-index-url ...'
+TORCH_VENV := build/torch-venv
+TORCH ?= torch==2.13.0
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test replay sweep matrix model fuzz mutants lint format docs clean
+.PHONY: help demo test test-torch replay sweep matrix model fuzz mutants lint format docs clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo ## crash a worker for real, then recover its run
 	$(BIN)/recover demo
 
 test: $(VENV)/.test ## every test, on memory, SQLite and PostgreSQL
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not torch'
+
+test-torch: $(TORCH_VENV)/.test ## checkpoints of torch jobs, on 2 and 4 processes; installs torch into an environment of its own
+	$(TORCH_VENV)/bin/python -m pytest -q -m torch tests/torch
 
 replay: $(VENV)/.test ## every scenario on memory, SQLite and PostgreSQL, each in both colours
 	$(BIN)/python -m tests.scenarios
@@ -67,3 +74,8 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[test]'
 	@touch $(VENV)/.demo $@
+
+$(TORCH_VENV)/.test: pyproject.toml | $(BIN)/python
+	$(PYTHON) -m venv $(TORCH_VENV)
+	$(TORCH_VENV)/bin/python -m pip --disable-pip-version-check install --quiet -e '.[test]' $(TORCH)
+	@touch $@

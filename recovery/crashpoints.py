@@ -52,6 +52,7 @@ BRACKETS: Final[dict[str, str]] = {
     "checkpoint.quarantine": "moving a damaged checkpoint out of the candidates",
     "checkpoint.remove": "deleting what is retired, or left by a save that crashed",
     "checkpoint.abandon": "removing a save that was not committed",
+    "checkpoint.meet": "a rank's word to the other ranks of its job",
     "kv.forget": "renaming and removing an entry of inference state",
 }
 """Bracket name -> what happens between its two points."""

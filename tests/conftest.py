@@ -19,6 +19,14 @@ from recovery.storage.schema import VERSION_TABLE, metadata
 from tests.postgres import PostgresServer, serving
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Whoever runs everything is told what everything was not."""
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS and config.getoption("markexpr") == "not torch":
+        terminalreporter.write_line(
+            "The tests marked torch (tests/torch) were left out: they need torch. `make test-torch` installs it and runs them."
+        )
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """The server of this pytest process (each xdist worker has its own)."""

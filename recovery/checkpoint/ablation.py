@@ -32,7 +32,7 @@ FRESH_MOMENTS: Final = "all but the moments"
 class Dropped:
     """What came of a state without one field."""
 
-    field: str  # a group of arrays, `counter`, `generators.NAME`, `cursor`, `history`, `config` or `lifecycle`
+    field: str  # a group of arrays, `counter`, `generators.NAME`, `cursor`, `history`, `config`, `lifecycle` or `extra`
     refused: str  # why the import refused the state without it; "" where it did not
     diverged: Divergence | None  # the first divergence when it was replaced by a new run's, past every check
     weights: Divergence | None  # the first divergence of a weight
@@ -77,7 +77,7 @@ def fields(state: Learning) -> Iterator[str]:
     yield from sorted(state.groups, key=lambda group: (("w", "m", "v", group).index(group), group))
     yield "counter"
     yield from (f"generators.{name}" for name in state.generators)
-    yield from ("cursor", HISTORY, "config", "lifecycle")
+    yield from ("cursor", HISTORY, "config", "lifecycle", *(["extra"] if state.extra else []))
 
 
 def dropped(state: Learning, fresh: Learning, name: str) -> Learning:

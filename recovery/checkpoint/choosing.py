@@ -46,9 +46,9 @@ class Choosing(Protocol):
         """The newest candidate of a kind, with what was passed over. Raises NothingToRestore."""
         wanted = Kind(kind)
         passed: list[Rejected] = []
-        for each in self._of_kind(wanted, passed):
+        for each in self.of_kind(wanted, passed):
             return Candidate(each.path, each.manifest, tuple(passed))
-        raise self._nothing(wanted, passed)
+        raise self.nothing(wanted, passed)
 
     def load_latest(
         self, kind: Kind | str = Kind.LEARNING, *, schema: str | None = None
@@ -56,12 +56,12 @@ class Choosing(Protocol):
         """The newest checkpoint of a kind that is whole, and what was passed over. Raises NothingToRestore."""
         wanted = Kind(kind)
         passed: list[Rejected] = []
-        for each in self._of_kind(wanted, passed):
+        for each in self.of_kind(wanted, passed):
             try:
                 return self.load(each, kind=wanted, schema=schema), tuple(passed)
             except (CheckpointError, OSError) as error:
                 passed.append(rejected(each.name, error))
-        raise self._nothing(wanted, passed)
+        raise self.nothing(wanted, passed)
 
     def restore(
         self,
@@ -87,7 +87,7 @@ class Choosing(Protocol):
         into.swap(built)
         return Restored(checkpoint, effects)
 
-    def _of_kind(self, wanted: Kind, passed: list[Rejected]) -> Iterator[Candidate]:
+    def of_kind(self, wanted: Kind, passed: list[Rejected]) -> Iterator[Candidate]:
         """The candidates of a kind, newest first; the others are added to `passed` as they are met."""
         for each in self.looked():
             if isinstance(each, Rejected):
@@ -97,6 +97,7 @@ class Choosing(Protocol):
             else:
                 passed.append(Rejected(each.name, "kind", f"it is of the kind {each.kind}", damaged=False))
 
-    def _nothing(self, wanted: Kind, passed: list[Rejected]) -> NothingToRestore:
+    def nothing(self, wanted: Kind, passed: list[Rejected]) -> NothingToRestore:
+        """The error that tells what was passed over."""
         told = "; ".join(f"{each.name}: {each.reason}" for each in passed[:5]) or "it is empty"
         return NothingToRestore(store=self.where, kind=wanted.value, rejected=told)

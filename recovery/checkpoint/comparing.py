@@ -17,7 +17,7 @@ from recovery.checkpoint.learning import HISTORY, Array, Learning
 from recovery.checkpoint.tolerance import EXACT, Contract
 from recovery.checkpoint.ulp import first_difference
 
-ORDER: Final = ("config", "config_digest", "lifecycle", "cursor", "counter", "generators", HISTORY, "m", "v")
+ORDER: Final = ("config", "config_digest", "lifecycle", "cursor", "counter", "extra", "generators", HISTORY, "m", "v")
 """What comes first. Groups that are not named here follow, and the weights, which everything else leads to, are last."""
 
 _LAST: Final = "w"
@@ -57,6 +57,8 @@ class Moment:
     def of(cls, learning: Learning) -> Moment:
         state = learning.state()
         del state[HISTORY]  # it is compared as the array that it is
+        if not state["extra"]:
+            del state["extra"]
         return cls({**learning.arrays, HISTORY: learning.history}, state)
 
 

@@ -104,6 +104,26 @@ class WritersMissing(CheckpointError):
     )
 
 
+class RanksMissing(CheckpointError):
+    """A rank waited for another one until its deadline, in a save or load of a distributed job."""
+
+    exit_code = ExitCode.UNRESOLVED
+    template = (
+        "{store}: {what}: after {seconds} s nothing had come from {missing}. {fate} "
+        "Look at that rank, then start the job again from the last checkpoint."
+    )
+
+
+class RankFailed(CheckpointError):
+    """Another rank of a distributed job could not do its part of a save or load, so that nobody does."""
+
+    exit_code = ExitCode.UNRESOLVED
+    template = (
+        "{store}: {what}: rank {rank} failed ({problem}). Nothing was committed or loaded, and the earlier checkpoints are untouched. "
+        "Look at that rank, then try again."
+    )
+
+
 class EffectsUnreconciled(CheckpointError):
     """Effects after the checkpoint's journal position have no outcome yet, or nobody asked for them."""
 

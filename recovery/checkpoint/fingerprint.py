@@ -38,7 +38,7 @@ def digest_of(document: Any) -> str:
 def digest_of_array(values: np.ndarray[Any, np.dtype[Any]]) -> str:
     """64 hex characters over type, shape and elements in C order, little endian."""
     little = values.astype(values.dtype.newbyteorder("<"), copy=False)
-    head = json.dumps([little.dtype.str, list(values.shape)]).encode()
+    head = json.dumps(["".join(little.dtype.names or [little.dtype.str]), list(values.shape)]).encode()
     return str(blake3(head + b"\0").update(np.ascontiguousarray(little).tobytes()).hexdigest())
 
 

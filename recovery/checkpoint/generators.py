@@ -8,8 +8,9 @@ registered makes every resumed run another run.
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +28,9 @@ GLOBALS: Final = ("numpy.random", "random")
 
 KINDS: Final = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", PYTHON)
 """The generators that may be restored. A name out of a file picks from here; nothing else is looked up by it."""
+
+OPAQUE: Final = {"torch.cpu": 5056, "torch.cuda": 16}
+"""Generators of torch by device, and the bytes of their states, which are carried in hexadecimal."""
 
 _MT_WORDS: Final = 624
 
@@ -60,6 +64,9 @@ def restore(generator: AnyGenerator, state: State, *, where: str = "generator") 
 def check(state: State, *, where: str) -> None:
     """Raises CheckpointInvalid unless the state is well formed: put into a generator of its kind, it reads back the same."""
     kind = state.get("bit_generator") if isinstance(state, Mapping) else None
+    if kind in OPAQUE:
+        _check_opaque(str(kind), state, where)
+        return
     if kind not in KINDS:
         raise CheckpointInvalid(
             reason="generator", where=where, problem=f"{kind!r} is no generator that can be restored ({', '.join(KINDS)} are)"
@@ -144,6 +151,19 @@ def _in_sight(owner: object) -> dict[str, AnyGenerator]:
             if isinstance(each, np.random.Generator | np.random.BitGenerator | np.random.RandomState | random.Random):
                 found[f"{name}{at}"] = each
     return found
+
+
+def _check_opaque(kind: str, state: State, where: str) -> None:
+    """The length, and of the Mersenne Twister what torch itself looks at: it is seeded, and its position lies among its words."""
+    raw = b""
+    with suppress(KeyError, TypeError, ValueError):
+        raw = bytes.fromhex(state["state"])
+    same = state == {"bit_generator": kind, "state": raw.hex()} and len(raw) == OPAQUE[kind]
+    if same and kind == "torch.cpu":
+        left, seeded, position = struct.unpack_from("<iiQ", raw, 8)
+        same = seeded == 1 and 0 < left <= _MT_WORDS and position <= _MT_WORDS and any(raw[24 : 24 + 8 * _MT_WORDS])
+    if not same:
+        raise CheckpointInvalid(reason="generator", where=where, problem=f"it is no state that a generator of {kind} can be in")
 
 
 def _blank(kind: str, *, legacy: bool) -> AnyGenerator:

@@ -24,7 +24,8 @@ from recovery.checkpoint.limits import Limits, at_most
 PREFIX: Final = 8  # bytes
 
 WIDTHS: Final[dict[str, int]] = {
-    "U64": 8, "I64": 8, "F64": 8, "C64": 8, "F32": 4, "U32": 4, "I32": 4, "F16": 2, "U16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1,
+    "U64": 8, "I64": 8, "F64": 8, "C64": 8, "F32": 4, "U32": 4, "I32": 4, "BF16": 2, "F16": 2, "U16": 2, "I16": 2,
+    "F8_E4M3": 1, "F8_E5M2": 1, "I8": 1, "U8": 1, "BOOL": 1,
 }  # fmt: skip
 """dtype -> bytes of one element, in the order in which the library lays them out: widest first, so that all are aligned."""
 

@@ -7,11 +7,11 @@ continued by its own code; one that breaks one was captured in the middle of an 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from recovery.checkpoint import generators
+from recovery.checkpoint import generators, narrow
 from recovery.checkpoint.errors import CheckpointInvalid
 from recovery.checkpoint.fingerprint import digest_of, digest_of_group
 
@@ -22,6 +22,7 @@ WEIGHTS: Final = "w"
 MOMENTS: Final = ("m", "v")
 HISTORY: Final = "history"
 
+Array = np.ndarray[Any, np.dtype[Any]]
 Broken = Iterator[tuple[str, str]]
 
 
@@ -86,14 +87,26 @@ def _moments(of: Learning) -> Broken:
 def _finite(of: Learning) -> Broken:
     for name, values in {**of.arrays, HISTORY: of.history}.items():
         # NaN spreads through both, and neither makes an array of the state's size beside it.
-        if values.dtype.kind == "f" and values.size and not np.isfinite([values.min(), values.max()]).all():
+        if narrow.is_narrow(values):
+            found = narrow.is_finite(values)
+        else:
+            found = values.dtype.kind != "f" or not values.size or bool(np.isfinite([values.min(), values.max()]).all())
+        if not found:
             yield name, "it holds a value that is not finite"
 
 
 def _positive(of: Learning) -> Broken:
     for name, values in of.arrays.items():
-        if name.startswith("v/") and values.size and values.min() < 0:
+        if name.startswith("v/") and is_negative(values):
             yield f"arrays.{name}", "a second moment is negative, and its square root is taken"
+
+
+def is_negative(values: Array) -> bool:
+    """Whether one of the values is less than zero. An array that repeats one element is not walked through."""
+    if not values.size:
+        return False
+    some = values if any(values.strides) else values[(slice(0, 1),) * values.ndim]
+    return narrow.has_negative(some) if narrow.is_narrow(some) else bool(some.min() < 0)
 
 
 def _generators(of: Learning) -> Broken:

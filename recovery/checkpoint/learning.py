@@ -74,6 +74,7 @@ class Learning:
     history: Array  # one row of float64 for each update, such as its loss; at most some million values
     config: Mapping[str, Any]  # everything an update depends on that no update changes; JSON
     lifecycle: Lifecycle
+    extra: Mapping[str, Any] = field(default_factory=dict)  # plain values that updates change: of schedules, scalers, loaders; JSON
     copy: InitVar[bool] = True
 
     def __post_init__(self, copy: bool) -> None:
@@ -81,6 +82,7 @@ class Learning:
         object.__setattr__(self, "history", _own(np.array(self.history, dtype=np.float64), copy=False))
         object.__setattr__(self, "generators", MappingProxyType(plain(self.generators)))
         object.__setattr__(self, "config", MappingProxyType(plain(self.config)))
+        object.__setattr__(self, "extra", MappingProxyType(plain(self.extra)))
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -107,6 +109,7 @@ class Learning:
             "config": dict(self.config),
             "config_digest": digest_of(dict(self.config)),
             "lifecycle": self.lifecycle.to_json(),
+            "extra": dict(self.extra),
         }
 
     @classmethod
@@ -125,7 +128,7 @@ class Learning:
             )
         if unknown := sorted(state.keys() - set(_STATE)):
             raise CheckpointInvalid(reason="fields", where="state", problem=f"{', '.join(unknown)} is not known")
-        for name in ("cursor", "generators", "history", "config"):
+        for name in ("cursor", "generators", "history", "config", "extra"):
             if not isinstance(state[name], Mapping):
                 raise CheckpointInvalid(reason="fields", where=name, problem="it is no mapping")
         if digest_of(dict(state["config"])) != state["config_digest"]:
@@ -138,6 +141,7 @@ class Learning:
             history=_history(state["history"]),
             config=state["config"],
             lifecycle=Lifecycle.from_json(state["lifecycle"]),
+            extra=state["extra"],
             copy=False,
         )
         made.check(finite=finite)
@@ -270,7 +274,7 @@ def missing_for_continuation(weights: Weights) -> tuple[str, ...]:
     return tuple(missing)
 
 
-_STATE: Final = ("counter", "cursor", "generators", "history", "config", "config_digest", "lifecycle")
+_STATE: Final = ("counter", "cursor", "generators", "history", "config", "config_digest", "lifecycle", "extra")
 
 
 def _own(values: Any, copy: bool) -> Array:

@@ -221,7 +221,9 @@ class _Verification:
     def _ablated(self, whole: Trace) -> tuple[tuple[Dropped, ...], list[Trajectory]]:
         state = whole.read(self.before)
         groups = {name.partition("/")[0] for name in state.tensors}
-        count = len(groups) + len(state.state["generators"]) + 4 + 2  # what else can be dropped, and the two trajectories
+        count = (
+            len(groups) + len(state.state["generators"]) + ("extra" in state.state) + 4 + 2
+        )  # what else can be dropped, and the two trajectories
         updates = sum(self.after)
         order = self._order("ablation", updates, beside=whole, load=True)
         self.watch.part("without one field at a time", updates * count)

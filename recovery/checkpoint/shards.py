@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from blake3 import blake3
 
+from recovery.checkpoint import narrow
 from recovery.checkpoint.errors import CheckpointInvalid
 from recovery.checkpoint.files import Disk, created
 from recovery.checkpoint.header import PREFIX, WIDTHS, Placed, header_length, write_header
@@ -34,7 +35,7 @@ DTYPES: Final[dict[str, np.dtype[Any]]] = {
         "U64": "u8", "I64": "i8", "F64": "f8", "C64": "c8", "F32": "f4", "U32": "u4", "I32": "i4", "F16": "f2", "U16": "u2", "I16": "i2",
         "I8": "i1", "U8": "u1", "BOOL": "?",
     }.items()
-}  # fmt: skip
+} | narrow.DTYPES  # fmt: skip
 
 _CODES: Final = {np.dtype(dtype).newbyteorder("<"): code for code, dtype in DTYPES.items()}
 
@@ -107,6 +108,8 @@ def _little(piece: Array) -> Array:
 
 
 def is_finite(piece: Array) -> bool:
+    if narrow.is_narrow(piece):
+        return narrow.is_finite(piece)
     return piece.dtype.kind not in "fc" or bool(np.isfinite(piece).all())
 
 

@@ -111,13 +111,13 @@ def validate(
     arrays = evidence.arrays(shapes)
     _require_shapes(arrays, shapes, where)
     found = evidence.shards(
-        {entry: (_check_of(manifest, entry, limits, where), _parts(manifest, entry, arrays)) for entry in manifest.shards()}
+        {entry: (check_of(manifest, entry, limits, where), _parts(manifest, entry, arrays)) for entry in manifest.shards()}
     )
     for entry in manifest.shards():
-        _require_digest(entry, found[entry.name].blake3, where)
+        require_digest(entry, found[entry.name].blake3, where)
     state_entry = next(entry for entry in manifest.files if entry.name == STATE)
     state = evidence.state(state_entry)
-    _require_digest(state_entry, digest(state), where)
+    require_digest(state_entry, digest(state), where)
     for entry in manifest.shards():
         if found[entry.name].unfinite:
             at = f"{where}, {manifest.inside(entry.name)[found[entry.name].unfinite][0]}"
@@ -146,7 +146,7 @@ def describe(evidence: Evidence, limits: Limits, *, kind: Kind | None = None, na
     return manifest
 
 
-def _check_of(manifest: Manifest, entry: FileEntry, limits: Limits, where: str) -> CheckShard:
+def check_of(manifest: Manifest, entry: FileEntry, limits: Limits, where: str) -> CheckShard:
     """What a shard's header must say: exactly what the manifest says is in it."""
     expected = {key: (manifest.tensors[tensor].dtype, part.shape) for key, (tensor, part) in manifest.inside(entry.name).items()}
 
@@ -177,7 +177,7 @@ def _require_shapes(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[str,
             raise CheckpointInvalid(where=f"{where}, {name}", problem="its dtype or shape is not the manifest's", reason="schema")
 
 
-def _require_digest(entry: FileEntry, found: str, where: str) -> None:
+def require_digest(entry: FileEntry, found: str, where: str) -> None:
     if found != entry.blake3:
         problem = f"its content has the digest {found[:12]} and the manifest says {entry.blake3[:12]}"
         raise CheckpointInvalid(where=f"{where}, {entry.name}", problem=problem, reason="digest")

@@ -1,0 +1,140 @@
+"""A meeting: how the ranks of one job hand each other documents through the store's own directory, and how long they wait.
+
+Owns the waiting. Must not know what is said. Invariant: nobody waits without an end, and whoever gives up names those who did not come. A rank that
+fails says so, and everybody who waits for it hears that instead of its silence.
+
+No collective is called: a process group whose member has died says that a connection was closed, and not by whom; with a member that has only
+stopped, it waits for as long as the group was told to, which is half an hour unless somebody said otherwise.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from recovery.checkpoint import strict
+from recovery.checkpoint.errors import CheckpointError, RankFailed, RanksMissing, WritersMissing
+from recovery.checkpoint.files import Disk, created, opened
+from recovery.checkpoint.limits import Limits
+from recovery.clocks import read_boot_us
+from recovery.crashpoints import around
+
+FAILED: Final = "failed"
+FIRST_PAUSE_S: Final = 0.001
+LAST_PAUSE_S: Final = 0.05
+COORDINATOR: Final = 0
+
+
+@dataclass
+class Meeting:
+    """One rank's seat at one save or load. `rank` 0 coordinates.
+
+    deadline_s: how long the coordinator waits for the others, from the beginning. The others give it twice that before they hold it for lost.
+    """
+
+    disk: Disk
+    directory: Path
+    limits: Limits
+    rank: int
+    size: int
+    deadline_s: float
+    what: str  # "save" or "load"
+    now_us: Callable[[], int] = read_boot_us
+    pause: Callable[[float], None] = time.sleep
+    began_us: int = field(init=False)
+    heard_of_failure: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.began_us = self.now_us()
+
+    @property
+    def coordinates(self) -> bool:
+        return self.rank == COORDINATOR
+
+    def tell(self, word: str, document: Any) -> None:
+        """Leave a document for the others. They see it whole or not at all; durable on return. A word is said once. Raises OSError."""
+        name = _name(word, self.rank)
+        aside = self.directory / f".{name}"
+        with around("checkpoint.meet"):
+            with created(self.disk, aside) as file:
+                self.disk.write(file, strict.canonical(document))
+                self.disk.sync(file)
+            self.disk.rename(aside, self.directory / name)
+
+    def hear(self, word: str) -> dict[int, Any]:
+        """That word from every rank. Raises WritersMissing or RanksMissing at the deadline, and what another rank failed of."""
+        return self._hear(word, range(self.size), self.deadline_s)
+
+    def hear_coordinator(self, word: str) -> Any:
+        """That word from the coordinator. Raises RanksMissing, and what another rank failed of."""
+        return self._hear(word, [COORDINATOR], self.deadline_s * (1 if self.coordinates else 2))[COORDINATOR]
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """What this rank does. If it fails, the others are told."""
+        try:
+            yield
+        except BaseException as error:
+            if not self.heard_of_failure:
+                with suppress(OSError):  # the error itself is the one to raise
+                    self.tell(FAILED, _told(error))
+            raise
+
+    def _hear(self, word: str, ranks: Iterable[int], seconds: float) -> dict[int, Any]:
+        waiting, heard = set(ranks), dict[int, Any]()
+        end_us, pause_s = self.began_us + int(seconds * 1e6), FIRST_PAUSE_S
+        while True:
+            late = self.now_us() > end_us  # read before the directory: what came in time counts
+            there = {name for name, _ in self.disk.names(self.directory)} if self.directory.is_dir() else set()
+            heard |= {rank: self._read(_name(word, rank)) for rank in waiting if _name(word, rank) in there}
+            waiting -= heard.keys()
+            if not waiting:
+                return heard
+            for rank in range(self.size):
+                if _name(FAILED, rank) in there:
+                    self.heard_of_failure = True
+                    raise self._failure(rank, self._read(_name(FAILED, rank)))
+            if late:
+                raise self._missing(waiting, seconds)
+            self.pause(pause_s)
+            pause_s = min(2 * pause_s, LAST_PAUSE_S)
+
+    def _read(self, name: str) -> Any:
+        with opened(self.disk, self.directory / name) as (file, size):
+            buffer = bytearray(min(size, self.limits.state_bytes + 1))
+            self.disk.read_into(file, buffer)
+        return strict.read(bytes(buffer), bytes_max=self.limits.state_bytes, depth_max=2 * self.limits.depth, where=name)
+
+    def _missing(self, ranks: set[int], seconds: float) -> CheckpointError:
+        store, missing = str(self.directory.parents[2]), ", ".join(f"rank {rank}" for rank in sorted(ranks))
+        if self.coordinates and self.what == "save":
+            return WritersMissing(store=store, seconds=seconds, missing=missing)
+        fate = "Nothing was loaded or replaced." if self.what == "load" else "It may have been committed: `latest()` tells."
+        return RanksMissing(store=store, what=self.what, seconds=seconds, missing=missing, fate=fate)
+
+    def _failure(self, rank: int, said: Mapping[str, Any]) -> CheckpointError:
+        """The error of another rank, as it was raised there where it is one of ours."""
+        store = str(self.directory.parents[2])
+        kind = _ours().get(said["type"])
+        if kind is not None:
+            error = kind(**said["fields"])
+            error.add_note(f"Rank {rank} said so.")
+            return error
+        return RankFailed(store=store, what=self.what, rank=rank, problem=said["problem"])
+
+
+def _name(word: str, rank: int) -> str:
+    return f"{word}-{rank:05d}.json"
+
+
+def _told(error: BaseException) -> dict[str, Any]:
+    fields = {name: value if type(value) is int else str(value) for name, value in getattr(error, "fields", {}).items()}
+    return {"type": type(error).__name__, "fields": fields, "problem": f"{type(error).__name__}: {error}"[:500]}
+
+
+def _ours() -> dict[str, type[CheckpointError]]:
+    return {each.__name__: each for each in CheckpointError.__subclasses__()}

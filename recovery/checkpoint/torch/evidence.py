@@ -1,0 +1,124 @@
+"""Evidence about a checkpoint that no process holds whole: what ranks handed in, and the parts that a rank reads.
+
+Owns how the validator's checks are made of parts. Needs no torch. Invariant: a check is left to somebody else only if somebody makes it: each rank looks at
+the values that it writes or reads, and the coordinator at names, shapes, headers and tiling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recovery.checkpoint import state as states
+from recovery.checkpoint.errors import CheckpointInvalid
+from recovery.checkpoint.files import Disk, opened
+from recovery.checkpoint.header import PREFIX, header_length
+from recovery.checkpoint.invariants import is_negative
+from recovery.checkpoint.kinds import Kind
+from recovery.checkpoint.layout import Place
+from recovery.checkpoint.limits import Limits
+from recovery.checkpoint.manifest import FILE, STATE, FileEntry, Manifest, digest
+from recovery.checkpoint.reading import Directory
+from recovery.checkpoint.scanning import Candidate
+from recovery.checkpoint.shards import DTYPES, Array, Read, read_shard
+from recovery.checkpoint.validating import INVARIANTS, CheckShard, check_of, require_digest
+
+Box = tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""(tensor, offset of the slice in the tensor, offset in the slice, shape): what a rank wants of one slice."""
+
+
+def hollow(shapes: Mapping[str, tuple[str, tuple[int, ...]]]) -> dict[str, Array]:
+    """Arrays of these dtypes and shapes that take no memory: all elements of one are the same zero."""
+    return {name: np.broadcast_to(np.zeros((), DTYPES[dtype]), shape) for name, (dtype, shape) in shapes.items()}
+
+
+class Handed(Directory):
+    """What ranks handed in for an attempt, before its manifest is written: sizes and headers are read, digests are the ranks'."""
+
+    def __init__(self, disk: Disk, path: Path, limits: Limits, manifest: Manifest) -> None:
+        super().__init__(disk, path, limits)
+        self._handed, self._at = manifest, (disk, path, limits)
+
+    def manifest(self, limits: Limits) -> bytes:  # noqa: ARG002
+        return self._handed.to_bytes()
+
+    def names(self) -> set[str]:
+        return super().names() | {FILE}
+
+    def arrays(self, shapes: Mapping[str, tuple[str, tuple[int, ...]]]) -> Mapping[str, Array]:
+        return hollow(shapes)
+
+    def shards(self, work: Mapping[FileEntry, tuple[CheckShard, Mapping[str, Array]]]) -> Mapping[str, Read]:
+        for entry, (check, _) in work.items():
+            header = self.header(entry)
+            check(header[PREFIX:], entry.size - len(header))
+        return {entry.name: Read(entry.blake3, "") for entry in work}
+
+    def header(self, entry: FileEntry) -> bytes:
+        """The beginning of a shard, as it is there."""
+        disk, path, limits = self._at
+        with opened(disk, path / entry.name) as (file, size):
+            prefix = bytearray(PREFIX)
+            disk.read_into(file, prefix)
+            text = bytearray(header_length(bytes(prefix), size, limits, where=f"{self.where}, {entry.name}"))
+            disk.read_into(file, text)
+        return bytes(prefix + text)
+
+
+class Parts:
+    """A rank's view of a committed checkpoint: the shards that it needs, each verified whole, and of them the parts that it wants."""
+
+    def __init__(self, place: Place, candidate: Candidate) -> None:
+        self._place, self._manifest, self._path = place, candidate.manifest, candidate.path
+
+    @cached_property
+    def state(self) -> Any:
+        """The state document, verified; the invariants of its kind hold, as far as they can be seen without values."""
+        (entry,) = [each for each in self._manifest.files if each.name == STATE]
+        data = Directory(self._place.disk, self._path, self._place.limits).state(entry)
+        require_digest(entry, digest(data), self._path.name)
+        read = states.from_bytes(data, self._place.limits)
+        shapes = {name: (tensor.dtype, tensor.shape) for name, tensor in self._manifest.tensors.items()}
+        INVARIANTS[self._manifest.kind](hollow(shapes), read)
+        return read
+
+    def read(self, boxes: Mapping[int, Box]) -> dict[int, Array]:
+        """Each box as an array of its own. One shard at a time is in memory. Raises CheckpointInvalid, LimitExceeded, OSError."""
+        by_file: dict[str, list[tuple[int, str, Box]]] = {}
+        for number, box in boxes.items():
+            name, offset, _, _ = box
+            part = next(each for each in self._manifest.tensors[name].slices if each.offset == offset and all(each.shape))
+            by_file.setdefault(part.file, []).append((number, part.key, box))
+        found: dict[int, Array] = {}
+        for entry in self._manifest.shards():
+            if wanted := by_file.get(entry.name):
+                held = self._whole(entry)
+                for number, key, (_, _, begin, shape) in wanted:
+                    where = tuple(slice(at, at + size) for at, size in zip(begin, shape, strict=True)) or ...
+                    found[number] = np.array(held[key][where], copy=True, order="C").reshape(shape)
+        return found
+
+    def _whole(self, entry: FileEntry) -> dict[str, Array]:
+        place, where = self._place, f"{self._path.name}, {entry.name}"
+        inside = self._manifest.inside(entry.name)
+        check = check_of(self._manifest, entry, place.limits, self._path.name)
+        with opened(place.disk, self._path / entry.name) as (file, size):
+            if size != entry.size:
+                raise CheckpointInvalid(where=where, problem=f"it has {size} bytes of {entry.size}", reason="size")
+            held = {
+                key: np.empty(part.shape, DTYPES[self._manifest.tensors[tensor].dtype]) for key, (tensor, part) in inside.items()
+            }
+            read = read_shard(place.disk, file, size, place.limits, check, held, where=where)
+        require_digest(entry, read.blake3, self._path.name)
+        if read.unfinite:
+            problem = "it holds a number that is infinite or not a number"
+            raise CheckpointInvalid(where=f"{where}, {read.unfinite}", problem=problem, reason="finite")
+        for key, (tensor, _) in inside.items():
+            if self._manifest.kind is Kind.LEARNING and tensor.startswith("v/") and is_negative(held[key]):
+                problem = "a second moment is negative, and its square root is taken"
+                raise CheckpointInvalid(where=f"{where}, {key}", problem=problem, reason="invariant")
+        return held

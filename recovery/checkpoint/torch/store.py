@@ -1,0 +1,171 @@
+"""A checkpoint store for the ranks of one torch job: save, save beside the training, load.
+
+Owns where the ranks meet, and that one save is under way at a time. Must not know what they tell each other. Invariants: a save is one checkpoint of all
+ranks or none; a load replaces the state of all ranks or of none; each ends, and names the rank that did not come.
+"""
+
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, Self
+
+import torch.distributed as dist
+
+from recovery import logs
+from recovery.checkpoint.errors import StoreBusy
+from recovery.checkpoint.files import remove_tree
+from recovery.checkpoint.kinds import Kind
+from recovery.checkpoint.manifest import JournalPosition
+from recovery.checkpoint.meeting import COORDINATOR, Meeting
+from recovery.checkpoint.saving import Record
+from recovery.checkpoint.scanning import Candidate
+from recovery.checkpoint.store import CheckpointStore
+from recovery.checkpoint.torch.job import Job
+from recovery.checkpoint.torch.loading import Loaded, load
+from recovery.checkpoint.torch.saving import Captured, Told, capture, save
+from recovery.crashpoints import around
+
+_log: Final = logs.logger("checkpoint")
+
+RANKS: Final = "ranks"
+"""The directory of a store in which ranks meet."""
+
+Alarm = Callable[[BaseException], None]
+"""Told of a save beside the training that failed, in that save's thread."""
+
+
+@dataclass
+class TorchStore:
+    """A job's checkpoints. Make one on every rank, at the same place in the program: it agrees with the others on where to meet, by one broadcast.
+
+    group: the ranks that save and load together; by default all. deadline: of one save or load. A rank that has not come by then is named, and nothing
+    was committed or loaded. on_failure: told of a save beside the training that failed; the next call raises it, too.
+    """
+
+    store: CheckpointStore
+    group: Any = None
+    deadline: timedelta = timedelta(minutes=10)
+    on_failure: Alarm | None = None
+    rank: int = field(init=False, default=0)
+    size: int = field(init=False, default=1)
+    _token: str = field(init=False)
+    _count: int = field(init=False, default=0)
+    _running: Future[Candidate] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        token = [secrets.token_hex(8)]
+        if dist.is_available() and dist.is_initialized():
+            self.rank, self.size = dist.get_rank(self.group), dist.get_world_size(self.group)
+            source = COORDINATOR if self.group is None else dist.get_global_rank(self.group, COORDINATOR)
+            dist.broadcast_object_list(token, src=source, group=self.group)
+        self._token = token[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Wait for a save under way. Raises what it failed of."""
+        self._settle()
+
+    def save(
+        self,
+        job: Job,
+        *,
+        kind: Kind | str = Kind.LEARNING,
+        journal: JournalPosition | None = None,
+        fingerprint: str = "",
+        record: Record | None = None,
+    ) -> Candidate:
+        """Save the job, on every rank after the same update; durable when it returns.
+
+        journal: where the run's journal stands, read before this was called. record: called on rank 0 once the checkpoint exists, to tell the journal.
+
+        Raises WritersMissing, RanksMissing, RankFailed, CheckpointInvalid, StoreBusy, SpaceMissing, SaveFailed. First of all it raises what a save beside
+        the training failed of, if one did.
+        """
+        self._settle()
+        captured = capture(job, Kind(kind), coordinates=self.rank == COORDINATOR, copy=False)
+        return save(self.store, self._meeting("save"), captured, Told(journal, fingerprint, record))
+
+    def async_save(
+        self,
+        job: Job,
+        *,
+        kind: Kind | str = Kind.LEARNING,
+        journal: JournalPosition | None = None,
+        fingerprint: str = "",
+        record: Record | None = None,
+        wait: bool = True,
+    ) -> Future[Candidate]:
+        """Copy the job's state into main memory and return; a thread saves the copy, and the training may go on.
+
+        One is under way at a time. Another one waits for it, or raises StoreBusy with wait=False: then no rank has begun one, and each must skip it. It takes
+        memory of the size of this rank's state. Raises what the save before it failed of.
+        """
+        if self._running is not None and not self._running.done() and not wait:
+            raise StoreBusy(store=str(self.store.path), seconds=0)
+        self._settle()
+        captured = capture(job, Kind(kind), coordinates=self.rank == COORDINATOR, copy=True)
+        self._running = future = Future[Candidate]()
+        work = (future, self._meeting("save"), captured, Told(journal, fingerprint, record))
+        threading.Thread(target=copy_context().run, args=(self._beside, *work), name="checkpoint").start()
+        return future
+
+    def load(
+        self, job: Job, candidate: Candidate | None = None, *, kind: Kind | str = Kind.LEARNING, reshard: bool = False
+    ) -> Loaded:
+        """Restore the job on every rank: the newest whole checkpoint of a kind, or a given one.
+
+        kind: `weights` replaces the model's tensors and nothing else. reshard: another number of ranks may have saved it; generators and parts of the
+        ranks are left as they are then, and the run is no exact continuation.
+
+        Raises NothingToRestore, CheckpointInvalid, WrongKind, RanksMissing, RankFailed; every rank's state is as it was then.
+        """
+        self._settle()
+        return load(self.store, self._meeting("load"), job, Kind(kind), candidate, reshard=reshard)
+
+    # -- meeting ---------------------------------------------------------------------------------------------------
+
+    def _meeting(self, what: str) -> Meeting:
+        """The next one. Ranks call in the same order, so that its number means the same on all of them."""
+        place = self.store.place
+        directory = self._directory(self._count)
+        directory.mkdir(parents=True, exist_ok=True)
+        if self.rank == COORDINATOR and self._count > 1:
+            with around("checkpoint.remove"):
+                remove_tree(place.disk, self._directory(self._count - 2))  # every rank has left it: all came to the one after it
+        self._count += 1
+        return Meeting(place.disk, directory, place.limits, self.rank, self.size, self.deadline.total_seconds(), what)
+
+    def _directory(self, number: int) -> Path:
+        return self.store.path / RANKS / self._token / f"{number:09d}"
+
+    # -- beside the training ---------------------------------------------------------------------------------------
+
+    def _beside(self, future: Future[Candidate], meeting: Meeting, captured: Captured, told: Told) -> None:
+        try:
+            saved = save(self.store, meeting, captured, told)
+        except BaseException as error:  # noqa: BLE001  # whoever waits for the future raises it, or the next call does
+            _log.error("a save beside the training failed", store=str(self.store.path), step=captured.step, problem=str(error))
+            if self.on_failure is not None:
+                self.on_failure(error)
+            future.set_exception(error)
+        else:
+            future.set_result(saved)
+
+    def _settle(self) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            running.result()
