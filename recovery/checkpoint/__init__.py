@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from recovery.checkpoint.limits import Limits as Limits
     from recovery.checkpoint.manifest import JournalPosition as JournalPosition
     from recovery.checkpoint.manifest import Manifest as Manifest
-    from recovery.checkpoint.measuring import Measurement as Measurement
-    from recovery.checkpoint.measuring import measure as measure
     from recovery.checkpoint.objects import ObjectCheckpoints as ObjectCheckpoints
-    from recovery.checkpoint.planning import Plan as Plan
-    from recovery.checkpoint.planning import plan_interval as plan_interval
+    from recovery.checkpoint.planning.interval import Plan as Plan
+    from recovery.checkpoint.planning.interval import plan_interval as plan_interval
+    from recovery.checkpoint.planning.measuring import Measurement as Measurement
+    from recovery.checkpoint.planning.measuring import measure as measure
     from recovery.checkpoint.readback import ReadBack as ReadBack
-    from recovery.checkpoint.resume import ResumeReport as ResumeReport
-    from recovery.checkpoint.resume import verify_resume as verify_resume
+    from recovery.checkpoint.resume.tolerance import EXACT as EXACT
+    from recovery.checkpoint.resume.tolerance import Contract as Contract
+    from recovery.checkpoint.resume.tolerance import Tolerance as Tolerance
+    from recovery.checkpoint.resume.verifying import ResumeReport as ResumeReport
+    from recovery.checkpoint.resume.verifying import verify_resume as verify_resume
     from recovery.checkpoint.retention import Keep as Keep
     from recovery.checkpoint.scanning import Candidate as Candidate
     from recovery.checkpoint.scanning import Rejected as Rejected
     from recovery.checkpoint.store import CheckpointStore as CheckpointStore
-    from recovery.checkpoint.tolerance import EXACT as EXACT
-    from recovery.checkpoint.tolerance import Contract as Contract
-    from recovery.checkpoint.tolerance import Tolerance as Tolerance
     from recovery.checkpoint.validating import Capture as Capture
     from recovery.checkpoint.validating import Checkpoint as Checkpoint
 
@@ -55,9 +55,9 @@ _PLACES: Final = {
     "Capture": "validating",
     "Checkpoint": "validating",
     "CheckpointStore": "store",
-    "Contract": "tolerance",
+    "Contract": "resume.tolerance",
     "Cursor": "learning",
-    "EXACT": "tolerance",
+    "EXACT": "resume.tolerance",
     "Exposure": "lifecycle",
     "Fingerprint": "fingerprint",
     "Generators": "generators",
@@ -72,20 +72,20 @@ _PLACES: Final = {
     "Limits": "limits",
     "Look": "lifecycle",
     "Manifest": "manifest",
-    "Measurement": "measuring",
-    "Plan": "planning",
+    "Measurement": "planning.measuring",
+    "Plan": "planning.interval",
     "ObjectCheckpoints": "objects",
     "ReadBack": "readback",
     "Rejected": "scanning",
     "Restored": "continuing",
-    "ResumeReport": "resume",
+    "ResumeReport": "resume.verifying",
     "RunJournal": "journal",
     "Stage": "lifecycle",
-    "Tolerance": "tolerance",
+    "Tolerance": "resume.tolerance",
     "Weights": "learning",
-    "measure": "measuring",
-    "plan_interval": "planning",
-    "verify_resume": "resume",
+    "measure": "planning.measuring",
+    "plan_interval": "planning.interval",
+    "verify_resume": "resume.verifying",
     "digest_of": "fingerprint",
     "digest_of_array": "fingerprint",
 }

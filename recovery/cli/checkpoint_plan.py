@@ -11,11 +11,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from recovery.checkpoint import failures, planning, plotting, simulation, units
-from recovery.checkpoint.failures import Failures
-from recovery.checkpoint.measuring import Measurement, measure
-from recovery.checkpoint.planning import Outlook, Plan, Situation
-from recovery.checkpoint.simulation import Compared
+from recovery.checkpoint import drawing
+from recovery.checkpoint.planning import failures, plotting, simulation, units
+from recovery.checkpoint.planning import interval as planning
+from recovery.checkpoint.planning.failures import Failures
+from recovery.checkpoint.planning.interval import Outlook, Plan, Situation
+from recovery.checkpoint.planning.measuring import Measurement, measure
+from recovery.checkpoint.planning.simulation import Compared
 from recovery.cli.output import Output
 from recovery.core.errors import ExitCode
 
@@ -64,7 +66,7 @@ def plan(output: Output, asked: Asked) -> ExitCode:
     intervals = [units.span(each, "--interval") for each in asked.intervals]
     work_s = units.span(asked.work, "--work")
     if asked.plot is not None:
-        plotting.ready(asked.plot)
+        drawing.ready(asked.plot)
     mtbf_s, known = _failing(asked.failing)
     build = _reading(asked, mtbf_s)
     measured = None if isinstance(asked.bandwidth, str) else _measured(asked.bandwidth)

@@ -15,7 +15,7 @@ from recovery.cli.output import Output
 from recovery.core.errors import ExitCode, ExtraMissing, InvalidName
 
 if TYPE_CHECKING:
-    from recovery.checkpoint.resume import ResumeReport
+    from recovery.checkpoint.resume.verifying import ResumeReport
 
 _MODULES: Final = ("blake3", "numpy", "safetensors")
 
@@ -38,18 +38,19 @@ def verify_resume(output: Output, asked: Asked) -> ExitCode:
     """0 exact, 5 diverged. Raises TrainerRefused, VerificationBroken, PlotRefused, ExtraMissing, InvalidName, and what a save or restore refuses."""
     if missing := [name for name in _MODULES if find_spec(name) is None]:
         raise ExtraMissing(what="Verifying a resume", missing=" and ".join(missing), extra="checkpoint")
-    from recovery.checkpoint import plotting, plotting_resume, resume
-    from recovery.checkpoint.tolerance import CONTRACTS
+    from recovery.checkpoint import drawing
+    from recovery.checkpoint.resume import plotting, verifying
+    from recovery.checkpoint.resume.tolerance import CONTRACTS
     from recovery.console import checkpoint_resume as report
     from recovery.console.progress import Updates
 
     if asked.contract not in CONTRACTS:
         raise InvalidName(what="contract", name=asked.contract, rule=", ".join(CONTRACTS))
     if asked.plot is not None:
-        plotting.ready(asked.plot)
-    make, step = asked.make or resume.REFERENCE[0], asked.step or resume.REFERENCE[1]
+        drawing.ready(asked.plot)
+    make, step = asked.make or verifying.REFERENCE[0], asked.step or verifying.REFERENCE[1]
     with Updates() as watch:
-        found = resume.verify_resume(
+        found = verifying.verify_resume(
             make,
             step,
             before=asked.before,
@@ -60,7 +61,7 @@ def verify_resume(output: Output, asked: Asked) -> ExitCode:
             watch=watch,
         )
     if asked.plot is not None:
-        plotting_resume.trajectories(asked.plot, found)
+        plotting.trajectories(asked.plot, found)
     told = report.Told(make, step, found, asked.plot, asked.keep)
     output.answer(lambda: _document(asked, make, step, found), lambda paper: report.verified(paper, told))
     return ExitCode.SETTLED if found.ok else ExitCode.DIVERGED

@@ -14,12 +14,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from recovery.checkpoint import planning, units
-from recovery.checkpoint.failures import Failures
-from recovery.checkpoint.measuring import Measurement
-from recovery.checkpoint.planning import Plan, Shares, Situation
-from recovery.checkpoint.simulation import Compared, Found
-from recovery.checkpoint.units import short_span, shown_rate, shown_share, shown_size, shown_span
+from recovery.checkpoint.planning import interval as planning
+from recovery.checkpoint.planning import units
+from recovery.checkpoint.planning.failures import Failures
+from recovery.checkpoint.planning.interval import Plan, Shares, Situation
+from recovery.checkpoint.planning.measuring import Measurement
+from recovery.checkpoint.planning.simulation import Compared, Found
+from recovery.checkpoint.planning.units import short_span, shown_rate, shown_share, shown_size, shown_span
 from recovery.console import words
 from recovery.console.paper import Paper, facts
 

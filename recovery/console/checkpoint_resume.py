@@ -15,9 +15,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from recovery.checkpoint.ablation import Dropped, Point, Trajectory
-from recovery.checkpoint.comparing import Divergence
-from recovery.checkpoint.resume import UNINTERRUPTED, Finding, ResumeReport
+from recovery.checkpoint.resume.ablation import Dropped, Point, Trajectory
+from recovery.checkpoint.resume.comparing import Divergence
+from recovery.checkpoint.resume.verifying import UNINTERRUPTED, Finding, ResumeReport
 from recovery.console import words
 from recovery.console.paper import Paper, facts
 

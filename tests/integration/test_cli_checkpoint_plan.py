@@ -137,6 +137,6 @@ def test_options_that_do_not_go_together(tmp_path: Path, arguments: tuple[str, .
 
 
 def test_planning_needs_no_extra() -> None:
-    code = "import sys, recovery.checkpoint.planning, recovery.cli.checkpoint_plan; print(*sys.modules)"
+    code = "import sys, recovery.checkpoint.planning.interval, recovery.cli.checkpoint_plan; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
     assert not {"numpy", "matplotlib", "safetensors", "blake3", "obstore", "torch"} & set(loaded)

@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 
 from recovery.checkpoint import reference
-from recovery.checkpoint.ablation import Dropped
 from recovery.checkpoint.errors import CheckpointInvalid, TrainerRefused, WrongKind
 from recovery.checkpoint.fingerprint import fingerprint
 from recovery.checkpoint.learning import Learning, Weights, continued
 from recovery.checkpoint.reference import ReferenceTrainer, make
-from recovery.checkpoint.resume import Finding, ResumeReport, judged, verify_resume
-from recovery.checkpoint.resuming import Shelf
+from recovery.checkpoint.resume.ablation import Dropped
+from recovery.checkpoint.resume.resuming import Shelf
+from recovery.checkpoint.resume.tolerance import REORDERED
+from recovery.checkpoint.resume.verifying import Finding, ResumeReport, judged, verify_resume
 from recovery.checkpoint.store import CheckpointStore
-from recovery.checkpoint.tolerance import REORDERED
 from tests.integration import resume_trainers as trainers
 
 MODULE = "tests.integration.resume_trainers"

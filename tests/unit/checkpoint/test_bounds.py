@@ -81,7 +81,7 @@ class Absent:
         if name.split(".")[0] in {"numpy", "safetensors", "blake3"}:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
-import recovery.checkpoint, recovery.checkpoint.planning, recovery.checkpoint.errors
+import recovery.checkpoint, recovery.checkpoint.planning.interval, recovery.checkpoint.errors
 from recovery.core.errors import ExtraMissing
 try:
     recovery.checkpoint.CheckpointStore

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from recovery.checkpoint.ablation import Dropped, Point, Trajectory
-from recovery.checkpoint.comparing import Divergence
-from recovery.checkpoint.resume import ADVICE, Finding, ResumeReport
-from recovery.checkpoint.tolerance import EXACT
+from recovery.checkpoint.resume.ablation import Dropped, Point, Trajectory
+from recovery.checkpoint.resume.comparing import Divergence
+from recovery.checkpoint.resume.tolerance import EXACT
+from recovery.checkpoint.resume.verifying import ADVICE, Finding, ResumeReport
 from recovery.console.checkpoint_resume import ROWS, Told, verified
 from recovery.console.paper import Paper, plain
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self
 
 from recovery.checkpoint.learning import HISTORY, Array, Learning
-from recovery.checkpoint.tolerance import EXACT, Contract
+from recovery.checkpoint.resume.tolerance import EXACT, Contract
 from recovery.checkpoint.ulp import first_difference
 
 ORDER: Final = ("config", "config_digest", "lifecycle", "cursor", "counter", "extra", "generators", HISTORY, "m", "v")

@@ -14,14 +14,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from recovery.checkpoint import parting
-from recovery.checkpoint.ablation import Dropped, Trajectory, point
-from recovery.checkpoint.comparing import Divergence, divergence, fields
 from recovery.checkpoint.errors import TrainerRefused
-from recovery.checkpoint.resuming import Order
-from recovery.checkpoint.tolerance import EXACT, Contract
-from recovery.checkpoint.tracing import Trace
-from recovery.checkpoint.trainers import Make, Step, name_of
+from recovery.checkpoint.resume import parting
+from recovery.checkpoint.resume.ablation import Dropped, Trajectory, point
+from recovery.checkpoint.resume.comparing import Divergence, divergence, fields
+from recovery.checkpoint.resume.resuming import Order
+from recovery.checkpoint.resume.tolerance import EXACT, Contract
+from recovery.checkpoint.resume.tracing import Trace
+from recovery.checkpoint.resume.trainers import Make, Step, name_of
 
 REFERENCE: Final = ("recovery.checkpoint.reference:make", "recovery.checkpoint.reference:step")
 """What is verified unless a trainer is named."""

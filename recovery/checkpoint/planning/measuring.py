@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from recovery.checkpoint import units
+from recovery.checkpoint.planning import units
 from recovery.checkpoint.refusals import MeasurementRefused
 
 BLOCK: Final = 4 * 2**20

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final
 
-from recovery.checkpoint.failures import Failures
-from recovery.checkpoint.planning import Outlook, Plan, Shares, Situation, compared, feasible, outlook
+from recovery.checkpoint.planning.failures import Failures
+from recovery.checkpoint.planning.interval import Outlook, Plan, Shares, Situation, compared, feasible, outlook
 
 CONFIDENCE: Final = 0.95
 CYCLES_MIN: Final = 5

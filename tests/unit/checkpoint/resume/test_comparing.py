@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from recovery.checkpoint import generators
-from recovery.checkpoint.comparing import Divergence, Moment, differences, divergence, fields
 from recovery.checkpoint.learning import Cursor
 from recovery.checkpoint.lifecycle import Exposure
-from recovery.checkpoint.tolerance import EXACT, Contract, Tolerance
+from recovery.checkpoint.resume.comparing import Divergence, Moment, differences, divergence, fields
+from recovery.checkpoint.resume.tolerance import EXACT, Contract, Tolerance
 from tests.unit.checkpoint.learners import LIFECYCLE, learning, with_array, without_array
 
 WHOLE = Moment.of(learning())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.checkpoint import failures
+from recovery.checkpoint.planning import failures
 from recovery.checkpoint.refusals import FailureLogRefused
 
 

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from recovery.checkpoint.comparing import Divergence, Moment, divergence
 from recovery.checkpoint.generators import watching
 from recovery.checkpoint.learning import Learning
-from recovery.checkpoint.tracing import Trace
-from recovery.checkpoint.trainers import Make, Step, Trainer
+from recovery.checkpoint.resume.comparing import Divergence, Moment, divergence
+from recovery.checkpoint.resume.tracing import Trace
+from recovery.checkpoint.resume.trainers import Make, Step, Trainer
 
 Beat = Callable[[], None]
 """Called after each update, for whoever shows progress."""

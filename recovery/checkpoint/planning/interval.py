@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from recovery.checkpoint import units
+from recovery.checkpoint.planning import units
 from recovery.checkpoint.refusals import ScheduleInfeasible
 
 STEPS: Final = (1 / 4, 1 / 2, 2**-0.5, 1.0, 2**0.5, 2.0, 4.0)

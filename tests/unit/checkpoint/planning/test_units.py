@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery.checkpoint import units
+from recovery.checkpoint.planning import units
 from recovery.checkpoint.refusals import QuantityRefused
 
 

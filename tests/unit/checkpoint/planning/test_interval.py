@@ -9,8 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from recovery.checkpoint import planning, units
-from recovery.checkpoint.planning import Plan, Situation, plan_interval
+from recovery.checkpoint.planning import interval as planning
+from recovery.checkpoint.planning import units
+from recovery.checkpoint.planning.interval import Plan, Situation, plan_interval
 from recovery.checkpoint.refusals import ScheduleInfeasible
 
 MTBF = "11135s"  # of a run on 16,384 accelerators: 419 unexpected interruptions in 54 days (Llama 3, 2024)

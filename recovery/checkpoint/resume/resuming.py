@@ -1,4 +1,4 @@
-"""One part of a verification as a process: `python -m recovery.checkpoint.resuming ORDER`.
+"""One part of a verification as a process: `python -m recovery.checkpoint.resume.resuming ORDER`.
 
 Owns what such a process is told and how it answers. Must not know what the other processes did: a resumed one gets the checkpoint's directory,
 two names and a number. Invariant: it answers in files under a directory of the verification's own, and beats once for each update.
@@ -14,15 +14,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from recovery.checkpoint import ablation, segments
 from recovery.checkpoint.fingerprint import fingerprint
 from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.learning import Learning
-from recovery.checkpoint.segments import Beat
+from recovery.checkpoint.resume import ablation, segments
+from recovery.checkpoint.resume.segments import Beat
+from recovery.checkpoint.resume.tolerance import EXACT, Contract
+from recovery.checkpoint.resume.tracing import Trace
+from recovery.checkpoint.resume.trainers import Make, Step, function_of
 from recovery.checkpoint.store import CheckpointStore
-from recovery.checkpoint.tolerance import EXACT, Contract
-from recovery.checkpoint.tracing import Trace
-from recovery.checkpoint.trainers import Make, Step, function_of
 from recovery.core.errors import RecoveryError
 
 REFUSED: Final = "refused"

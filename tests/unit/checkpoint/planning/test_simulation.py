@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recovery.checkpoint import failures, planning, simulation
-from recovery.checkpoint.failures import Failures
-from recovery.checkpoint.planning import Situation
+from recovery.checkpoint.planning import failures, simulation
+from recovery.checkpoint.planning import interval as planning
+from recovery.checkpoint.planning.failures import Failures
+from recovery.checkpoint.planning.interval import Situation
 from recovery.checkpoint.refusals import ScheduleInfeasible
-from tests.unit.checkpoint.test_planning import situation, situations
+from tests.unit.checkpoint.planning.test_interval import situation, situations
 
 LLAMA = situation(11135.0, 100.0, 6.3, 60.0, 600.0)
 

@@ -14,12 +14,12 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from recovery.checkpoint.comparing import Divergence, Moment, differences, first_of
 from recovery.checkpoint.errors import CheckpointError
 from recovery.checkpoint.learning import HISTORY, WEIGHTS, Array, Learning
-from recovery.checkpoint.tolerance import Contract
-from recovery.checkpoint.tracing import Trace
-from recovery.checkpoint.trainers import Make, Step
+from recovery.checkpoint.resume.comparing import Divergence, Moment, differences, first_of
+from recovery.checkpoint.resume.tolerance import Contract
+from recovery.checkpoint.resume.tracing import Trace
+from recovery.checkpoint.resume.trainers import Make, Step
 from recovery.checkpoint.ulp import distance
 
 Beat = Callable[[], None]

@@ -13,8 +13,8 @@ from typing import Any
 
 from safetensors.numpy import load_file, save_file
 
-from recovery.checkpoint.comparing import Moment
 from recovery.checkpoint.learning import Learning
+from recovery.checkpoint.resume.comparing import Moment
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from typing import IO, Any, Final
 
 from recovery.checkpoint import errors
 from recovery.checkpoint.errors import VerificationBroken
-from recovery.checkpoint.resuming import REFUSED, Order, carry_out
-from recovery.checkpoint.segments import Beat
-from recovery.checkpoint.tolerance import Contract
+from recovery.checkpoint.resume.resuming import REFUSED, Order, carry_out
+from recovery.checkpoint.resume.segments import Beat
+from recovery.checkpoint.resume.tolerance import Contract
 from recovery.core import errors as core
 
 _SECONDS: Final = 0.2  # between two looks whether a silent process still lives
@@ -51,7 +51,7 @@ def fresh(order: Order, doing: str, contract: Contract, beat: Beat) -> dict[str,
 def _process(order: Path, write: int, read: int, said: IO[bytes], beat: Beat) -> int:
     paths = [path or os.getcwd() for path in sys.path]  # noqa: PTH109  # a string among strings
     with subprocess.Popen(  # noqa: S603  # our own interpreter and module
-        [sys.executable, "-m", "recovery.checkpoint.resuming", str(order)],
+        [sys.executable, "-m", "recovery.checkpoint.resume.resuming", str(order)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         stdin=subprocess.DEVNULL,
         stdout=said,

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from recovery.checkpoint import failures, plotting, simulation
-from recovery.checkpoint.planning import Plan
+from recovery.checkpoint import drawing
+from recovery.checkpoint.planning import failures, plotting, simulation
+from recovery.checkpoint.planning.interval import Plan
+from recovery.checkpoint.planning.simulation import Compared
 from recovery.checkpoint.refusals import PlotRefused
-from recovery.checkpoint.simulation import Compared
 from recovery.core.errors import ExtraMissing
-from tests.unit.checkpoint.test_planning import made
+from tests.unit.checkpoint.planning.test_interval import made
 
 
 def drawn(path: Path, plan: Plan, *, count: int = 50, asked: tuple[float, ...] = ()) -> tuple[Compared, ...]:
@@ -87,7 +88,7 @@ def test_a_plot_that_cannot_be_finished_leaves_the_old_one(tmp_path: Path, monke
         raise OSError(28, "No space left on device")
 
     (tmp_path / "p.svg").write_text("old")
-    monkeypatch.setattr(plotting.os, "replace", refuses)
+    monkeypatch.setattr(drawing.os, "replace", refuses)
     with pytest.raises(PlotRefused, match="No space left"):
         drawn(tmp_path / "p.svg", made())
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("p.svg", "old")]
@@ -95,12 +96,12 @@ def test_a_plot_that_cannot_be_finished_leaves_the_old_one(tmp_path: Path, monke
 
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PlotRefused, match=r"\.png or an \.svg"):
-        plotting.ready(tmp_path / "p.pdf")
+        drawing.ready(tmp_path / "p.pdf")
     with pytest.raises(PlotRefused, match="no such directory"):
-        plotting.ready(tmp_path / "x" / "p.png")
-    monkeypatch.setattr(plotting, "find_spec", lambda name: None)
+        drawing.ready(tmp_path / "x" / "p.png")
+    monkeypatch.setattr(drawing, "find_spec", lambda name: None)
     with pytest.raises(ExtraMissing, match=re.escape("pip install 'recovery[plot]'")):
-        plotting.ready(tmp_path / "p.png")
+        drawing.ready(tmp_path / "p.png")
 
 
 def test_ticks_are_round_and_apart() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from recovery.checkpoint import measuring
-from recovery.checkpoint.measuring import BLOCK, ROUNDS, measure
+from recovery.checkpoint.planning import measuring
+from recovery.checkpoint.planning.measuring import BLOCK, ROUNDS, measure
 from recovery.checkpoint.refusals import MeasurementRefused
 
 SMALL = 64 * 1024

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from recovery.checkpoint.ablation import FRESH_MOMENTS, WEIGHTS_ONLY, Trajectory
-from recovery.checkpoint.plotting import FAINT, INK, LOST, RETAINED, SHADE, STALLED, drawing, ready, write
-from recovery.checkpoint.resume import RESUMED, UNINTERRUPTED, ResumeReport
+from recovery.checkpoint.drawing import FAINT, INK, LOST, RETAINED, SHADE, STALLED, drawing, ready, write
+from recovery.checkpoint.resume.ablation import FRESH_MOMENTS, WEIGHTS_ONLY, Trajectory
+from recovery.checkpoint.resume.verifying import RESUMED, UNINTERRUPTED, ResumeReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
