@@ -92,6 +92,8 @@ class BucketDisk:
         with _told(path):
             upload.write(data)
 
+    def start_sync(self, file: int, at: int, size: int) -> None: ...
+
     def sync(self, file: int) -> None: ...
 
     def close(self, file: int) -> None:

@@ -43,6 +43,9 @@ class Disk(Protocol):
     def write(self, file: int, data: Bytes) -> None:
         """All of `data`. Durable after `sync`."""
 
+    def start_sync(self, file: int, at: int, size: int) -> None:
+        """A hint: let the device begin with these bytes while the next ones are made ready. Nothing is durable by it."""
+
     def sync(self, file: int) -> None:
         """The file's content is durable on return; its name is after its directory's `sync_directory`."""
 
@@ -104,6 +107,12 @@ class LocalDisk:
         left = memoryview(data).cast("B")
         while left:
             left = left[os.write(file, left) :]
+
+    def start_sync(self, file: int, at: int, size: int) -> None:
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(
+                file, at, size, os.POSIX_FADV_DONTNEED
+            )  # on Linux it begins to write what is dirty, and waits for nothing
 
     def sync(self, file: int) -> None:
         os.fsync(file)

@@ -26,6 +26,8 @@ Array = np.ndarray[Any, Any]
 
 PIECE: Final = 1 << 20  # bytes: fits into a core's own cache, so that three looks at it cost one trip to memory
 
+AHEAD: Final = 8 << 20  # bytes after which the device may begin, so that it works while the next ones are hashed
+
 SAMPLES: Final = 8  # places of a shard that are kept for reading back
 SAMPLE_BYTES: Final = 4096
 
@@ -65,7 +67,7 @@ def write_shard(disk: Disk, path: Path, arrays: Mapping[str, Array]) -> Written:
     size = len(header) + sum(array.nbytes for array in arrays.values())
     hashed = blake3()
     samples: list[tuple[int, bytes]] = []
-    at = len(header)
+    at = started = len(header)
     with around("checkpoint.shard"), created(disk, path) as file:
         disk.reserve(file, size)
         hashed.update(header)
@@ -79,6 +81,9 @@ def write_shard(disk: Disk, path: Path, arrays: Mapping[str, Array]) -> Written:
                 if len(samples) * size < (at - len(header)) * SAMPLES or not samples:
                     samples.append((at, bytes(raw[:SAMPLE_BYTES])))
                 at += len(raw)
+                if at - started >= AHEAD:
+                    disk.start_sync(file, started, at - started)
+                    started = at
         disk.sync(file)
     return Written(FileEntry(path.name, size, hashed.hexdigest()), header, tuple(samples))
 
