@@ -316,7 +316,7 @@ def forget(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Remove a settled run's entries. Its id and keys stay taken; refused while one of its keys may still be asked for."""
+    """Remove a settled run's entries. Its id and keys stay taken; refused while one of its keys may still be asked for, or a contradiction is open."""
 
     def work(output: Output, common: Common) -> ExitCode:
         from recovery.cli import ordering

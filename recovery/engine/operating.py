@@ -126,7 +126,8 @@ class SyncOperating(Operating):
         return self._operate(run_id, holding.fence(self.world(), run_id, by=whoever(by), reason=reason))
 
     def forget(self, run_id: str, *, by: str = "", reason: str = "") -> Forgotten:
-        """Remove a settled run's entries; its id and keys stay taken. Raises RunUnsettled, KeyStillAsked."""
+        """Remove a settled run's entries; its id and keys stay taken. Raises RunUnsettled, KeyStillAsked, and OverrideRefused while
+        something speaks against an outcome and nobody has acknowledged it."""
         return self._operate(run_id, forgetting.forget(self.world(), run_id, by=whoever(by), reason=reason))
 
 

@@ -1,7 +1,8 @@
 """Forgetting: the entries of a settled run are removed, and what must outlive them stays.
 
 Owns when that is allowed. Invariants: the run's id and its keys are taken for ever; nothing is forgotten while a copy of an attempt may act
-or the environment may still answer for one of its keys inside its window, because then late evidence could come and need the entries.
+or the environment may still answer for one of its keys inside its window, because then late evidence could come and need the entries; nor while
+something speaks against an outcome and nobody has acknowledged it, because what shows that would go with the entries.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from recovery import codec
 from recovery.claims import World
 from recovery.core.contracts import WindowStart
-from recovery.core.contradictions import news
+from recovery.core.contradictions import need_a_person, news
 from recovery.core.entries import encode
 from recovery.core.errors import HeadMoved, KeyStillAsked, OverrideRefused, RunUnsettled
 from recovery.core.history import EffectStep
@@ -35,7 +36,8 @@ class Forgotten:
 
 
 async def forget(world: World, run_id: str, *, by: str, reason: str) -> Forgotten:  # noqa: ARG001  # every verb takes the world
-    """Remove a settled run's entries. Raises RunUnsettled, KeyStillAsked (with the time), HeadMoved, RunForgotten."""
+    """Remove a settled run's entries. Raises RunUnsettled, OverrideRefused (something speaks against an outcome), KeyStillAsked (with the time),
+    HeadMoved, RunForgotten."""
     loaded = await looked_at(run_id)
     ended, now_us = loaded.history.ended, await Now()
     if ended is None:
@@ -45,7 +47,14 @@ async def forget(world: World, run_id: str, *, by: str, reason: str) -> Forgotte
             verb="Forgetting",
             about=f"run {run_id!r}",
             problem="late evidence speaks against an outcome and is not recorded yet",
-            advice=f"See it with `recover --run-id {run_id}`, which records it, and forget the run then.",
+            advice=f"See it with `recover --run-id {run_id}`, which records it.",
+        )
+    if need_a_person(loaded.history, loaded.contracts, now_us):
+        raise OverrideRefused(
+            verb="Forgetting",
+            about=f"run {run_id!r}",
+            problem="something speaks against an outcome and nobody has acknowledged it",
+            advice="See it with `recover doubt`, and say that it was seen to with `recover acknowledge RUN STEP`.",
         )
     for effect in loaded.history.effects:
         until_us = asked_until(loaded, effect)

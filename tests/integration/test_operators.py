@@ -747,11 +747,28 @@ def test_late_evidence_that_nobody_has_weighed_is_not_forgotten(memory: Journal)
     desk.advance(days=400)
     late(desk, Answered(kind=AnswerKind.FOUND, value=1))
     before = stored(memory)
-    with pytest.raises(errors.OverrideRefused, match="speaks against an outcome"):
+    with pytest.raises(errors.OverrideRefused, match="speaks against an outcome and is not recorded yet"):
         desk.do("forget", "r")
     assert stored(memory) == before
+
+
+def test_a_run_that_needs_a_person_is_not_forgotten_before_one_has_seen_to_it(memory: Journal) -> None:
+    """What shows that the outcome may be wrong would go with its entries."""
+    desk = Desk(memory, contracts.Opaque())
+    desk.in_doubt()
+    desk.do("resolve", "r", STEP, OutcomeKind.NOT_EXECUTED, **WORD)
+    desk.do("recover", "r")
+    desk.advance(days=400)
+    late(desk, Answered(kind=AnswerKind.FOUND, value=1))
     desk.do("recover", "r")  # records it
+    before = stored(memory)
+    with pytest.raises(errors.OverrideRefused, match="nobody has acknowledged it") as refused:
+        desk.do("forget", "r")
+    assert int(refused.value.exit_code) == 2
+    assert stored(memory) == before
+    desk.do("acknowledge", "r", STEP, by="bob", reason="undone by hand, ticket 13")
     desk.do("forget", "r")
+    assert desk.do("doubt").contradicted == ()
 
 
 def test_only_settled_runs_are_forgotten(memory: Journal) -> None:
