@@ -97,7 +97,8 @@ def back_off_until(step: EffectStep, budget: Budget) -> int | None:
 
 def answer_due(step: EffectStep) -> int | None:
     """The latest deadline of a re-send or close to which nothing was answered."""
-    open_ends = [attempt.send_until_us for attempt in step.attempts if attempt.purpose != SENDING and not replies(step, attempt)]
+    told = replies(step)
+    open_ends = [attempt.send_until_us for attempt in step.attempts if attempt.purpose != SENDING and not told[attempt.number]]
     return max(open_ends, default=None)
 
 

@@ -7,11 +7,11 @@ operator's word never outweighs an environment's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from recovery.core.contracts import Contract, Deletion, Enforced, Kind, Replay
-from recovery.core.entries import JSON, Answered, AnswerKind, OutcomeKind, Source
+from recovery.core.entries import JSON, Answered, AnswerKind, Attempt, OutcomeKind, Source
 from recovery.core.facts import Finding
 from recovery.core.history import EffectStep, Noted
 from recovery.core.ids import Epoch
@@ -37,12 +37,17 @@ Findings = dict[Finding, tuple[Noted, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A step's evidence, read under one contract."""
+    """A step's evidence, read under one contract. exposed: its attempts that may have acted or may still act, found once, since every
+    receipt and every absence is held against them."""
 
     step: EffectStep
     situation: Situation
     contract: Contract
     timing: Timing
+    exposed: list[Attempt] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "exposed", exposed_attempts(self.step))
 
     def all(self) -> Findings:
         """Every finding that holds, with its evidence in the order in which it became known."""
@@ -110,7 +115,7 @@ class Reading:
         """Whether no item that this answer rejects can be applied by another copy: rule 1, item by item."""
         if all(item["kind"] == AnswerKind.FOUND.value for item in noted.answer.value) or self._remembered():
             return True
-        others = [attempt for attempt in exposed_attempts(self.step) if attempt.number != noted.observation.attempt]
+        others = [attempt for attempt in self.exposed if attempt.number != noted.observation.attempt]
         until = quiet_after(others, self.contract)
         return not self.situation.restored and (until is None or noted.observation.asked_at_us > until)
 
@@ -138,7 +143,7 @@ class Reading:
             return replayed and lookup_of(self.contract).original and not self.contract.shown_once
         if self.contract.replay_success is not Replay.CURRENT and not self.contract.shown_once:
             return True
-        others = [attempt for attempt in exposed_attempts(self.step) if attempt.number != observation.attempt]
+        others = [attempt for attempt in self.exposed if attempt.number != observation.attempt]
         return not self.situation.restored and all(attempt.sent_at_us > observation.observed_at_us for attempt in others)
 
     def stable(self, value: JSON) -> dict[str, JSON] | None:
@@ -177,7 +182,7 @@ class Reading:
 
     def _in_window(self, noted: Noted) -> bool:
         """Whether an acceptance is of one effect: of the first attempt that may have acted, or of a copy inside that one's window."""
-        exposed = exposed_attempts(self.step)
+        exposed = self.exposed
         for attempt in exposed:
             if attempt.number == noted.observation.attempt:
                 first = attempt.sent_at_us == min(other.sent_at_us for other in exposed)
@@ -249,7 +254,7 @@ class Reading:
         """Rule 2 with (b) held by the environment: a tombstone, or a deadline which its own clock has passed."""
         if not self.conclusive(noted):
             return False
-        as_of, deadline = noted.answer.as_of_us, carried_deadline(exposed_attempts(self.step))
+        as_of, deadline = noted.answer.as_of_us, carried_deadline(self.exposed)
         if self.contract.enforced is Enforced.DEADLINE and as_of is not None and (deadline is None or as_of > deadline):
             return True
         if self.contract.enforced is Enforced.EPOCH and self._fenced_off(noted.answer.raised):
@@ -260,7 +265,7 @@ class Reading:
     def _fenced_off(self, raised: str) -> bool:
         """Whether the environment has raised its epoch above that of every attempt. Merely having been told a number raises nothing."""
         fence = Epoch.parse(raised)
-        senders = [Epoch.parse(attempt.epoch) for attempt in exposed_attempts(self.step)]
+        senders = [Epoch.parse(attempt.epoch) for attempt in self.exposed]
         return fence is not None and all(sender is not None and sender < fence for sender in senders)
 
     def assumed(self, noted: Noted) -> bool:

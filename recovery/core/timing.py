@@ -11,6 +11,7 @@ than it was first seen, so that the true end is never sooner. A success or a rem
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Final
 
@@ -82,9 +83,13 @@ class Timing:
         return self.quiet_at_us is None or at_us > self.quiet_at_us
 
 
-def replies(step: EffectStep, attempt: Attempt) -> set[AnswerKind]:
-    """What was answered to this very attempt."""
-    return {noted.answer.kind for noted in step.observations if noted.observation.attempt == attempt.number}
+def replies(step: EffectStep) -> defaultdict[int, set[AnswerKind]]:
+    """What was answered to each attempt itself, by its number. In one pass: an attempt that met a copy at work is followed by hundreds."""
+    told: defaultdict[int, set[AnswerKind]] = defaultdict(set)
+    for noted in step.observations:
+        if noted.observation.attempt is not None:
+            told[noted.observation.attempt].add(noted.answer.kind)
+    return told
 
 
 def effect_attempts(step: EffectStep) -> list[Attempt]:
@@ -94,7 +99,8 @@ def effect_attempts(step: EffectStep) -> list[Attempt]:
 
 def possibly_sent(step: EffectStep) -> list[Attempt]:
     """Attempts that may have left."""
-    return [attempt for attempt in effect_attempts(step) if AnswerKind.NOT_SENT not in replies(step, attempt)]
+    told = replies(step)
+    return [attempt for attempt in effect_attempts(step) if AnswerKind.NOT_SENT not in told[attempt.number]]
 
 
 def _still_working(step: EffectStep, contract: Contract) -> list[Noted]:
@@ -119,7 +125,8 @@ def attempts_spent(step: EffectStep, contract: Contract, *, closing: bool = Fals
     met = {noted.observation.attempt for noted in _still_working(step, contract)}
     tried = [attempt for attempt in step.attempts if (attempt.purpose == CLOSING) is closing]
     free = [{AnswerKind.IN_FLIGHT} if attempt.number in met else set() for attempt in tried]
-    told = [replies(step, attempt) for attempt in tried]
+    answered = replies(step)
+    told = [answered[attempt.number] for attempt in tried]
     return sum(AnswerKind.NOT_SENT not in kinds and not (ours and kinds == ours) for kinds, ours in zip(told, free, strict=True))
 
 
@@ -136,7 +143,8 @@ def without_effect(kinds: set[AnswerKind]) -> bool:
 
 def exposed_attempts(step: EffectStep) -> list[Attempt]:
     """Attempts not proven without effect: each may have acted or may still act."""
-    return [attempt for attempt in effect_attempts(step) if not without_effect(replies(step, attempt))]
+    told = replies(step)
+    return [attempt for attempt in effect_attempts(step) if not without_effect(told[attempt.number])]
 
 
 def quiet_after(attempts: list[Attempt], contract: Contract) -> int | None:
