@@ -17,7 +17,10 @@ from tests.crash.children import PYTHON, surroundings
 from tests.unit.checkpoint.disks import RecordingDisk
 from tests.unit.checkpoint.making import same, small
 
-SAVES = [point for point in POINTS if point.startswith("checkpoint.")]
+OF_RANKS = ("checkpoint.meet",)
+"""Passed by the ranks of a distributed job only."""
+
+SAVES = [point for point in POINTS if point.startswith("checkpoint.") and not point.startswith(OF_RANKS)]
 PASSAGES_MAX = 3
 """Of one point: the first ones. Later ones are of the same steps in a later save."""
 

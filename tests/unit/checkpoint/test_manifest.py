@@ -27,6 +27,9 @@ names = st.from_regex(r"[A-Za-z0-9._/:+@\[\]-]{1,20}", fullmatch=True)
 dtypes = st.sampled_from(sorted(WIDTHS))
 shapes = st.lists(st.integers(0, 4), max_size=3).map(tuple)
 tensors = st.dictionaries(names, st.tuples(dtypes, shapes), max_size=6)
+LIBRARY = {"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
+"""What the library calls formats that numpy has no name for."""
+
 digests = st.binary(min_size=32, max_size=32).map(bytes.hex)
 
 
