@@ -126,7 +126,10 @@ def test_headers_are_written_as_the_library_writes_them(held: dict[str, tuple[st
     library = safetensors.serialize(
         {
             name: safetensors.TensorSpec(
-                dtype=array.dtype.name, shape=array.shape, data_ptr=array.ctypes.data, data_len=array.nbytes
+                dtype=LIBRARY.get(held[name][0], array.dtype.name),
+                shape=array.shape,
+                data_ptr=array.ctypes.data,
+                data_len=array.nbytes,
             )
             for name, array in arrays.items()
         }
