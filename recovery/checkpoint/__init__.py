@@ -13,6 +13,7 @@ from recovery.core.errors import ExtraMissing
 
 if TYPE_CHECKING:
     from recovery.checkpoint.continuing import Restored as Restored
+    from recovery.checkpoint.background import BackgroundSaver as BackgroundSaver
     from recovery.checkpoint.fingerprint import Fingerprint as Fingerprint
     from recovery.checkpoint.fingerprint import digest_of as digest_of
     from recovery.checkpoint.fingerprint import digest_of_array as digest_of_array
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from recovery.checkpoint.validating import Checkpoint as Checkpoint
 
 _PLACES: Final = {
+    "BackgroundSaver": "background",
     "Candidate": "scanning",
     "Capture": "validating",
     "Checkpoint": "validating",
@@ -94,6 +96,7 @@ _EXTRA: Final = {"blake3": "checkpoint", "numpy": "checkpoint", "obstore": "obje
 
 __all__ = [
     "EXACT",
+    "BackgroundSaver",
     "Candidate",
     "Capture",
     "Checkpoint",

@@ -67,6 +67,16 @@ class StoreBusy(CheckpointError):
     )
 
 
+class SaveUnderWay(CheckpointError):
+    """A save in the background was asked for while another one had not ended."""
+
+    exit_code = ExitCode.OWNED
+    template = (
+        "{store}: the save of step {step} is still under way. Nothing of this call was saved or changed. Skip this save, save less often, or give it "
+        "more patience."
+    )
+
+
 class CommitLost(CheckpointError):
     """Two writers saved at once, and the other one was quicker."""
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from recovery.checkpoint import lease, marks
 from recovery.checkpoint.choosing import Choosing
-from recovery.checkpoint.draft import drafted
+from recovery.checkpoint.draft import Draft, drafted
 from recovery.checkpoint.errors import NotACandidate, NothingToRestore
 from recovery.checkpoint.files import Disk, LocalDisk
 from recovery.checkpoint.kinds import Kind
@@ -79,7 +79,10 @@ class CheckpointStore(Choosing):
 
         Raises CheckpointInvalid or SpaceMissing (nothing was committed), StoreBusy, SaveFailed (it says what exists).
         """
-        draft = drafted(capture, self.place.limits, step=step, journal=journal, fingerprint=fingerprint)
+        return self.write(drafted(capture, self.place.limits, step=step, journal=journal, fingerprint=fingerprint), record=record)
+
+    def write(self, draft: Draft, *, record: Record | None = None) -> Candidate:
+        """Save a state that was taken before. Raises what `save` raises."""
         needed = draft.array_bytes + len(draft.state)
         with begun(self.place, self.known, needed_bytes=needed, wait_seconds=self.wait.total_seconds()) as session:
             manifest, export, written = draft.write(session.attempt, session.sequence, session.parent, streams=self.place.streams)
