@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from recovery.core.errors import ExtraMissing
 
 if TYPE_CHECKING:
-    from recovery.checkpoint.continuing import Restored as Restored
     from recovery.checkpoint.background import BackgroundSaver as BackgroundSaver
+    from recovery.checkpoint.continuing import Restored as Restored
     from recovery.checkpoint.fingerprint import Fingerprint as Fingerprint
     from recovery.checkpoint.fingerprint import digest_of as digest_of
     from recovery.checkpoint.fingerprint import digest_of_array as digest_of_array
