@@ -53,9 +53,10 @@ def disk() -> GatedDisk:
 
 
 @pytest.fixture
-def log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """What is written to the logger itself: a command that ran in this process before may have set up its parent."""
+def log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.LogCaptureFixture]:
+    """What is written to the logger itself, whatever ran in this process before: import-linter switches off all loggers that there are."""
     logger = logging.getLogger("recovery.checkpoint")
+    monkeypatch.setattr(logger, "disabled", False)
     logger.addHandler(caplog.handler)
     yield caplog
     logger.removeHandler(caplog.handler)
