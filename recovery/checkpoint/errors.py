@@ -43,6 +43,20 @@ class UnknownFormat(CheckpointError):
     )
 
 
+class NoStore(CheckpointError):
+    """A path that is neither a checkpoint store nor a checkpoint."""
+
+    exit_code = ExitCode.USAGE
+    template = "{path} is no checkpoint store: {problem}. Nothing was made or changed. {advice}"
+
+
+class StoreRefused(CheckpointError):
+    """The file system refused a store to be looked at or tidied up. A save says so itself: SaveFailed."""
+
+    exit_code = ExitCode.UNRESOLVED
+    template = "{store}: the file system refused {where} ({problem}). {fate} See to the permissions or the disk, then run it again."
+
+
 class NotACandidate(CheckpointError):
     """A directory that cannot be chosen, whatever its name says."""
 

@@ -155,3 +155,6 @@ INVARIANTS: Final = (
     Invariant("in stage", "the counter does not pass the stage's last update", _in_stage),
 )
 """In the order in which they are checked."""
+
+OF_CONTENT: Final = frozenset({"finite", "positive", "referenced"})
+"""The names of those that look at values. What the others need is shapes."""

@@ -10,7 +10,7 @@ optimizer, named like the weights that they belong to. Any other group is carrie
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import InitVar, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
@@ -22,6 +22,7 @@ from recovery.checkpoint.fingerprint import digest_of, digest_of_array
 from recovery.checkpoint.generators import plain
 from recovery.checkpoint.invariants import HISTORY as HISTORY
 from recovery.checkpoint.invariants import INVARIANTS as INVARIANTS
+from recovery.checkpoint.invariants import MOMENTS, OF_CONTENT
 from recovery.checkpoint.invariants import WEIGHTS as WEIGHTS
 from recovery.checkpoint.kinds import RULES, Kind
 from recovery.checkpoint.lifecycle import Exposure, Lifecycle
@@ -113,10 +114,11 @@ class Learning:
         }
 
     @classmethod
-    def from_parts(cls, arrays: Mapping[str, Array], state: Any, *, finite: bool = True) -> Self:
+    def from_parts(cls, arrays: Mapping[str, Array], state: Any, *, finite: bool = True, content: bool = True) -> Self:
         """A learning state from its arrays and what `state` said, checked. Raises CheckpointInvalid.
 
-        The arrays are taken over, not copied. finite: False where every array has been found finite already.
+        The arrays are taken over, not copied. finite: False where every array has been found finite already. content: False where the values of the
+        arrays are not there, only their types and shapes.
         """
         if not isinstance(state, Mapping):
             raise CheckpointInvalid(reason="fields", where="state", problem="it is no mapping")
@@ -144,13 +146,13 @@ class Learning:
             extra=state["extra"],
             copy=False,
         )
-        made.check(finite=finite)
+        made.check(finite=finite, content=content)
         return made
 
-    def check(self, *, finite: bool = True) -> None:
-        """Raises CheckpointInvalid with the first of `INVARIANTS` that does not hold. finite: whether to look at every value."""
+    def check(self, *, finite: bool = True, content: bool = True) -> None:
+        """Raises CheckpointInvalid with the first of `INVARIANTS` that does not hold. finite: whether to look at every value for that; content: at any value."""
         for invariant in INVARIANTS:
-            if invariant.name == "finite" and not finite:
+            if (invariant.name == "finite" and not finite) or (invariant.name in OF_CONTENT and not content):
                 continue
             for where, problem in invariant.broken(self):
                 raise CheckpointInvalid(reason="invariant", where=where, problem=problem)
@@ -232,6 +234,23 @@ class Weights:
 def hold(arrays: Mapping[str, Array], state: Any) -> None:
     """Raises CheckpointInvalid unless finite arrays and a state are those of a learning state that lacks nothing. Copies no array."""
     Learning.from_parts(arrays, state, finite=False)
+
+
+def hold_in_parts(outline: Mapping[str, Array], state: Any, read: Callable[[str], Array]) -> None:
+    """`hold` with as few arrays at once as the invariants allow: one, or a group that the lifecycle record knows as a reference.
+
+    outline: arrays of the right types and shapes, whatever their values. read: one array by name.
+    """
+    whole = Learning.from_parts(outline, state, content=False)
+    for group in whole.groups:
+        names = [name for name in outline if name.partition("/")[0] == group]
+        parts = [names] if group in whole.lifecycle.snapshots else [[name] for name in names] if group == MOMENTS[-1] else []
+        for part in parts:
+            held = replace(whole, arrays={name: read(name) for name in part}, copy=False)
+            for invariant in INVARIANTS:
+                if invariant.name in OF_CONTENT and invariant.name != "finite":
+                    for where, problem in invariant.broken(held):
+                        raise CheckpointInvalid(reason="invariant", where=where, problem=problem)
 
 
 class Taken(NamedTuple):

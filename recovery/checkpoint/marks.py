@@ -38,6 +38,11 @@ class Marks:
         return self.of.get(mark, frozenset())
 
 
+def borne(of: Marks, name: str) -> tuple[Mark, ...]:
+    """The marks that one checkpoint bears."""
+    return tuple(mark for mark in Mark if name in of.names(mark))
+
+
 def read(place: Place) -> Marks:
     found: dict[Mark, set[str]] = {mark: set() for mark in Mark}
     for mark, name in _entries(place):

@@ -73,11 +73,11 @@ class Directory:
         with self._regular(entry.name):
             return read_bounded(self._disk, self._path / entry.name, entry.size)[0]
 
-    def _regular(self, name: str) -> _Regular:
-        return _Regular(f"{self.where}, {name}")
+    def _regular(self, name: str) -> Regular:
+        return Regular(f"{self.where}, {name}")
 
 
-class _Regular:
+class Regular:
     """Says what a file is instead, where it is no regular file of this directory. Other refusals of the system pass."""
 
     def __init__(self, where: str) -> None:

@@ -143,14 +143,43 @@ def read_shard(
 
     Nothing is allocated: `check` is shown the header first, and its tensors must be those of `into`.
     """
+    return _passed(disk, file, size, limits, check, lambda key, _: _filled(disk, file, into[key], where), where)
+
+
+def pass_over(
+    disk: Disk, file: int, size: int, limits: Limits, check: CheckHeader, tell: Callable[[int], None], *, where: str
+) -> Read:
+    """`read_shard` into nothing: one piece is held at a time. tell: is given the bytes of each piece."""
+    buffer = np.empty(PIECE, np.uint8)
+
+    def through(key: str, placed: Placed) -> Iterator[Array]:  # noqa: ARG001
+        dtype = DTYPES[placed.dtype]
+        for at in range(placed.begin, placed.end, PIECE):
+            piece = buffer[: min(PIECE, placed.end - at)]
+            yield from _filled(disk, file, piece.view(dtype), where)
+            tell(piece.nbytes)
+
+    return _passed(disk, file, size, limits, check, through, where)
+
+
+def _passed(
+    disk: Disk,
+    file: int,
+    size: int,
+    limits: Limits,
+    check: CheckHeader,
+    elements: Callable[[str, Placed], Iterator[Array]],
+    where: str,
+) -> Read:
+    """One pass over an open file. elements: reads those of a tensor and gives each piece, flat."""
     hashed = blake3()
     prefix = _exactly(disk, file, PREFIX, where)
     text = _exactly(disk, file, header_length(prefix, size, limits, where=where), where)
     hashed.update(prefix)
     hashed.update(text)
     unfinite = ""
-    for key in check(text, size - PREFIX - len(text)):
-        for piece in _filled(disk, file, into[key], where):
+    for key, placed in check(text, size - PREFIX - len(text)).items():
+        for piece in elements(key, placed):
             hashed.update(piece.view(np.uint8).data)
             if not unfinite and not is_finite(piece):
                 unfinite = key

@@ -130,10 +130,17 @@ class CheckpointStore(Choosing):
     def verify(self, name: str) -> Checkpoint:
         """Read one checkpoint in full and mark it as verified. Raises what `load` raises."""
         checkpoint = self.load(self.inspect(name))
-        with self._writing():
-            self.inspect(name)
-            marks.put(self.place, Mark.VERIFIED, name)
+        self.mark_verified(name)
         return checkpoint
+
+    def mark_verified(self, name: str, *, whole: bool = True) -> None:
+        """Say that a checkpoint was read in full and found whole: retention keeps the last of these. Not whole: the mark is taken away."""
+        with self._writing():
+            if whole:
+                self.inspect(name)
+                marks.put(self.place, Mark.VERIFIED, name)
+            else:
+                marks.remove(self.place, Mark.VERIFIED, name)
 
     def pin(self, name: str) -> None:
         """Keep it until it is unpinned. Durable on return."""

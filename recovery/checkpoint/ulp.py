@@ -56,6 +56,15 @@ def distance(expected: Array, found: Array) -> np.ndarray[Any, np.dtype[np.uint6
     return apart.reshape(expected.shape)
 
 
+def numbers(values: list[Any]) -> Array | None:
+    """A list of floats, or of integers that an int64 holds, as an array; None for another one."""
+    if all(type(value) is float for value in values):
+        return np.array(values, dtype=np.float64)
+    if all(type(value) is int and -(1 << 63) <= value < 1 << 63 for value in values):
+        return np.array(values, dtype=np.int64)
+    return None
+
+
 def first_difference(expected: Array, found: Array) -> Difference | None:
     """Where two arrays begin to differ; None if they are identical. Elements of 1, 2, 4 or 8 bytes."""
     if expected.dtype != found.dtype or expected.shape != found.shape:

@@ -20,6 +20,7 @@ from rich.progress import (
     TaskID,
     TextColumn,
     TimeElapsedColumn,
+    TimeRemainingColumn,
     TransferSpeedColumn,
 )
 
@@ -34,6 +35,16 @@ def written(what: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(words.bounded(what), total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@contextmanager
+def read(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Gives a function to tell, from any thread, how many bytes were read since it was last told. total: of all that will be read."""
+    console = Console(file=sys.stderr)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(words.bounded(what, 40), total=total)
+        yield lambda count: progress.advance(task, count)
 
 
 class Updates:
