@@ -13,7 +13,7 @@ from pathlib import Path
 
 from recovery.checkpoint.errors import NoStore, NotACandidate, NothingToRestore, StoreRefused
 from recovery.checkpoint.files import LocalDisk
-from recovery.checkpoint.layout import Place, sequence_of
+from recovery.checkpoint.layout import NAME, Place, sequence_of
 from recovery.checkpoint.limits import Limits
 from recovery.checkpoint.manifest import FILE
 from recovery.checkpoint.reading import Directory
@@ -79,10 +79,13 @@ def resolved(store: CheckpointStore, name: str, names: list[str]) -> str:
     """The one of `names` that is meant: by all of it, its sequence, or the beginning of its id. Raises NotACandidate."""
     if name in names:
         return name
-    if name.isascii() and name.isdecimal():
-        meant = [each for each in names if sequence_of(each) == int(name) and not each.startswith(".")]
-    else:
-        meant = [each for each in names if len(name) >= ID_MIN and each.partition("-")[2].startswith(name)]
+    number = int(name) if name.isascii() and name.isdecimal() else None
+    meant = [
+        each
+        for each in names
+        if (number is not None and NAME.fullmatch(each) and sequence_of(each) == number)
+        or (len(name) >= ID_MIN and each.partition("-")[2].startswith(name))
+    ]
     if len(meant) == 1:
         return meant[0]
     problem = f"it could be {' or '.join(meant[:3])}" if meant else "there is nothing of that name or number"

@@ -110,7 +110,7 @@ def _change(paper: Paper, of: Leaf) -> RenderableType:
         return Text.assemble((f"{_CHANGES[of.change]}: ", "yellow"), words.bounded(of.a or of.b, VALUE))
     parts = [_both(paper, of.a, of.b)] if of.a or of.b else []
     if of.difference is not None:
-        parts.append(Text(f"{_elements(of.difference)}, first at {list(of.difference.index)}:"))
+        parts.append(Text(f"{_elements(of.difference)} {list(of.difference.index)}:"))
         parts.append(_both(paper, of.difference.expected, of.difference.found))
     elif of.a.endswith(" values"):
         parts.append(Text("what both have is equal", style="dim"))
@@ -143,7 +143,7 @@ def _both(paper: Paper, a: str, b: str) -> Text:
 
 
 def _elements(of: Difference) -> str:
-    return "one value differs" if of.count == 1 else f"{of.count:,} values differ"
+    return "one value differs, at" if of.count == 1 else f"{of.count:,} values differ, the first at"
 
 
 def _distance(ulps: int | None, of: Difference | None) -> str:

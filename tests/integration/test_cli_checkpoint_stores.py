@@ -19,6 +19,7 @@ from recovery.checkpoint.manifest import JournalPosition
 from recovery.checkpoint.retention import Keep
 from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.store import CheckpointStore
+from recovery.checkpoint.units import shown_size
 from recovery.cli import app
 from recovery.core.errors import ExitCode
 from tests.unit.checkpoint.learners import learning
@@ -125,9 +126,10 @@ def test_a_list_says_what_is_there_and_why_the_rest_is_not(store: CheckpointStor
     (store.path / "ckpt" / "latest").symlink_to(saved[0].path)
     (store.path / "quarantine" / "000000000000-0123456789ab").mkdir()
     lines = [line.split() for line in typed("list", "run").out.splitlines()]
-    assert [saved[2].name, "learning", "3", "1.762", "kB", "newest,", "restored", "from"] in lines
-    assert [saved[1].name, "learning", "3", "1.762", "kB", "pinned"] in lines
-    assert [saved[0].name, "weights", "1", "574", "B", "newest"] in lines
+    size = [shown_size(each.manifest.total_bytes).split() for each in saved]
+    assert [saved[2].name, "learning", "3", *size[2], "newest,", "restored", "from"] in lines
+    assert [saved[1].name, "learning", "3", *size[1], "pinned"] in lines
+    assert [saved[0].name, "weights", "1", *size[0], "newest"] in lines
     assert [".tmp-000000000009-00ff", "unfinished", "its", "save", "was", "not", "committed"] in lines
     assert ["000000000007-0123456789ab", "files", "MANIFEST.json:", "it", "is", "missing"] in lines
     assert ["latest", "name", "it", "is", "no", "directory"] in lines
@@ -258,10 +260,11 @@ def test_gc_says_why_each_one_stays(store: CheckpointStore, saved: list[Candidat
     (saved[0].path / "state.json").unlink()
     dry = typed("gc", "run", "--dry-run", "--keep-last", "1")
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in dry.out.splitlines() if line.startswith("  0")}
+    size = shown_size(fourth.manifest.total_bytes)
     assert rows == {
-        fourth.name: "1.762 kB kept one of the last",
-        saved[2].name: "1.762 kB would retire",
-        saved[1].name: "1.762 kB kept pinned",
+        fourth.name: f"{size} kept one of the last",
+        saved[2].name: f"{size} would retire",
+        saved[1].name: f"{size} kept pinned",
         saved[0].name: "would put into quarantine damaged: files",
     }
     assert saved[2].path.is_dir()
