@@ -16,9 +16,9 @@ from rich.text import Text
 
 from recovery.checkpoint.contrasting import Contrast, Leaf, Tensor
 from recovery.checkpoint.manifest import Manifest, TensorEntry
+from recovery.checkpoint.planning.units import shown_size
 from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.ulp import Difference
-from recovery.checkpoint.units import shown_size
 from recovery.console import words
 from recovery.console.checkpoint_store import plain_table
 from recovery.console.paper import Paper, facts

@@ -17,8 +17,8 @@ from recovery.checkpoint.header import WIDTHS
 from recovery.checkpoint.kinds import RULES
 from recovery.checkpoint.manifest import Manifest, TensorEntry
 from recovery.checkpoint.marks import Mark
+from recovery.checkpoint.planning.units import shown_size
 from recovery.checkpoint.scanning import Candidate, Rejected
-from recovery.checkpoint.units import shown_size
 from recovery.console import words
 from recovery.console.checkpoint_store import MARKED, passed_over, plain_table
 from recovery.console.paper import Paper, facts

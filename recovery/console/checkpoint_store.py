@@ -15,9 +15,9 @@ from rich.text import Text
 
 from recovery.checkpoint import marks
 from recovery.checkpoint.marks import Mark, Marks
+from recovery.checkpoint.planning.units import shown_size
 from recovery.checkpoint.retention import Keep, Plan
 from recovery.checkpoint.scanning import Candidate, Rejected
-from recovery.checkpoint.units import shown_size
 from recovery.console import words
 from recovery.console.paper import Paper
 

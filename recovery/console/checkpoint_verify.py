@@ -14,8 +14,8 @@ from rich.text import Text
 
 from recovery.checkpoint.examining import Damage
 from recovery.checkpoint.layout import sequence_of
+from recovery.checkpoint.planning.units import shown_size
 from recovery.checkpoint.scanning import Candidate
-from recovery.checkpoint.units import shown_size
 from recovery.console import words
 from recovery.console.checkpoint_store import plain_table
 from recovery.console.paper import Paper

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 from docs.generate import DOCUMENTS
 from recovery.checkpoint.lease import LOCK
 from recovery.checkpoint.manifest import JournalPosition
+from recovery.checkpoint.planning.units import shown_size
 from recovery.checkpoint.retention import Keep
 from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.store import CheckpointStore
-from recovery.checkpoint.units import shown_size
 from recovery.cli import app
 from recovery.core.errors import ExitCode
 from tests.unit.checkpoint.learners import learning
