@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from recovery.core.contracts import Contract
 from recovery.core.entries import Entry, Override, Source, Verb
 from recovery.core.evidence import Situation, examine
-from recovery.core.findings import RECEIPTS, Reading
+from recovery.core.findings import RECEIPTS, Reading, applied_items
 from recovery.core.history import EffectStep, History, Noted
 from recovery.core.judgement import Judgement, conclude, unrecorded
 from recovery.core.policy import Budget
@@ -80,7 +80,7 @@ def contradicted(step: EffectStep, contracts: dict[str, Contract], now_us: int) 
         against = [noted for noted in basis if _another(reading, adopted, noted)] + against
     if not against:
         return None
-    surplus = tuple(noted for noted in against if noted.answer.kind in RECEIPTS)
+    surplus = tuple(noted for noted in against if noted.answer.kind in RECEIPTS or applied_items(noted.answer))
     words = [order for order in step.overrides if order.verb is Verb.ACKNOWLEDGE]
     seen_to = {seq for order in words for seq in order.evidence}
     return Contradicted(

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar, get_args, get_origin
 
+from pydantic import TypeAdapter
+
 from recovery.codec import Codec
 from recovery.core.entries import JSON, AnswerKind
 from recovery.core.errors import ValueNotStorable, ValueUnreadable
@@ -52,6 +54,9 @@ def item_type(type_: Any) -> Any:
     return get_args(type_)[0] if get_origin(type_) is Batched else None
 
 
+_STORED: Final[TypeAdapter[Any]] = TypeAdapter(tuple[list[dict[str, Any]]])
+
+
 class BatchCodec(Codec[Batched[Any]]):
     """Encodes `Batched[T]` as a list of items, each with its kind. Raises ValueNotStorable and ValueUnreadable with the item's position."""
 
@@ -60,6 +65,7 @@ class BatchCodec(Codec[Batched[Any]]):
         self.item: Codec[Any] = Codec(item_type(type_), what=what, name=name)
         self.title = f"Batched[{self.item.title}]"
         self.rejects = rejects
+        self.adapter = _STORED  # a schema of the stored form: what an item holds depends on its kind
 
     def encode(self, value: Batched[Any], *, where: str = "codec", root: str = "$") -> JSON:
         if not isinstance(value, Batched):
@@ -70,6 +76,13 @@ class BatchCodec(Codec[Batched[Any]]):
         if not isinstance(stored, list):
             raise ValueUnreadable(where=where, path=root, type=self.title, problem="it is not a list of items")
         return Batched(self._decode(item, where, f"{root}[{at}]") for at, item in enumerate(stored))
+
+    def parse(self, given: Any, *, where: str = "codec", root: str = "$") -> Batched[Any]:
+        """A batch from outside, in its stored form. Raises ValueNotStorable."""
+        try:
+            return self.decode(given, where=where, root=root)
+        except ValueUnreadable as error:
+            raise self._unfit(where, error.path, error.problem) from None
 
     def _encode(self, item: Item[Any], where: str, root: str) -> JSON:
         if isinstance(item, Found):

@@ -112,12 +112,13 @@ class Effect(Generic[P, T]):
         rejects: Sequence[type[Rejection]],
         timeout: timedelta,
         frame: FrameType | None,
+        undoes: Codec[Any] | None = None,
     ) -> None:
         self.fn = fn
         self.name = name
         self.contract = contract
         self.timeout = timeout
-        self.signature: Signature = read_signature(fn, what="effect", name=name, first="Call", frame=frame)
+        self.signature: Signature = read_signature(fn, what="effect", name=name, first="Call", frame=frame, outcome=undoes)
         if self.signature.first is not Call:
             raise refused(name, "its first parameter is not a Call", "Annotate it: `call: Call`; `call.key` is what to send.")
         if timeout <= timedelta(0):
@@ -231,7 +232,8 @@ class Effect(Generic[P, T]):
         timeout: timedelta = TIMEOUT_DEFAULT,
         name: str | None = None,
     ) -> CompensationDecorator[P, T]:
-        """Define the effect that undoes this one. Its parameters: the call, the outcome, then the effect's own."""
+        """Define the effect that undoes this one. Its parameters: the call, the outcome, then the effect's own. The outcome of a batch is the
+        whole `Batched`, in the order of the request: `outcome.applied` says which items there are to undo."""
         check_contract(contract, f"compensation of {self.name}")
         check_is_effect(self.contract, self.name, "compensation")
         return CompensationDecorator(self, contract, tuple(rejects), timeout, name)
@@ -281,6 +283,7 @@ class CompensationDecorator(Generic[P, T]):
             rejects=self._rejects,
             timeout=self._timeout,
             frame=frame.f_back if frame else None,
+            undoes=of.outcome,
         )
         check_colour(of.name, of.signature, undo.is_async, "compensation")
         parameters = dict(undo.signature.parameters)

@@ -83,9 +83,12 @@ class Signature:
         return (missing[0], "it is missing") if missing else None
 
 
-def read_signature(fn: Callable[..., Any], *, what: str, name: str, first: str, frame: FrameType | None) -> Signature:
+def read_signature(
+    fn: Callable[..., Any], *, what: str, name: str, first: str, frame: FrameType | None, outcome: Codec[Any] | None = None
+) -> Signature:
     """The signature of `fn`. `first` names the kind of the first parameter; `frame` is where the definition stands, so that
-    types local to a function resolve too. Raises DefinitionError with what to change."""
+    types local to a function resolve too. outcome: of another effect, whose codec any parameter of that type takes over. Raises
+    DefinitionError with what to change."""
     check_name(what, name)
     check_function(fn, what, name, first)
     hints = resolved_hints(fn, what, name, frame)
@@ -99,7 +102,7 @@ def read_signature(fn: Callable[..., Any], *, what: str, name: str, first: str, 
             problem="its result has no type",
             advice="Annotate what it returns, with `-> None` if that is nothing.",
         )
-    codecs = {item.name: Codec[Any](hints[item.name], what=what, name=name) for item in rest}
+    codecs = {item.name: _codec(hints[item.name], outcome, what, name) for item in rest}
     return Signature(
         where=f"{what} {name}",
         first=hints.get(lead.name, inspect.Parameter.empty),
@@ -109,6 +112,11 @@ def read_signature(fn: Callable[..., Any], *, what: str, name: str, first: str, 
         is_async=inspect.iscoroutinefunction(fn),
         form=inspect.Signature(rest),
     )
+
+
+def _codec(type_: Any, outcome: Codec[Any] | None, what: str, name: str) -> Codec[Any]:
+    """An outcome is stored as an argument as it is stored as an outcome: a batch is more than its type says, namely what may be rejected."""
+    return outcome if outcome is not None and outcome.type == type_ else Codec[Any](type_, what=what, name=name)
 
 
 def resolved_hints(fn: Any, what: str, name: str, frame: FrameType | None) -> dict[str, Any]:

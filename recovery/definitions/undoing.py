@@ -13,6 +13,7 @@ from recovery.core.contracts import Contract
 from recovery.core.contradictions import contradicted
 from recovery.core.entries import AnswerKind
 from recovery.core.errors import RecoveryError
+from recovery.core.findings import open_items
 from recovery.core.history import History, Noted
 from recovery.core.instants import moment
 from recovery.definitions.effect import Bound
@@ -68,8 +69,9 @@ def _proposals(bound: Bound[Any] | None, surplus: tuple[Noted, ...]) -> tuple[Pr
 
 
 def _proposal(bound: Bound[Any], noted: Noted) -> Proposal | None:
-    """The compensation of one surplus receipt. None where its value or scope is not known, or no longer fits: a person reads it in the environment."""
-    if noted.answer.kind is not AnswerKind.FOUND:
+    """The compensation of one surplus receipt, of a batch as a whole. None where its value or scope is not known, no longer fits, or leaves an
+    item open: a person reads it in the environment."""
+    if noted.answer.kind not in {AnswerKind.FOUND, AnswerKind.ITEMS} or open_items(noted.answer):
         return None
     effect = bound.effect
     try:

@@ -203,3 +203,41 @@ class Aliased:
 
 def test_a_field_with_a_default_may_be_unstable() -> None:
     assert returning(Aliased, current(stable_fields=("id",))).decode_value({"id": "1"}) == Aliased("1", [])
+
+
+# -- undoing a batch -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(name="recall")
+def _recall(ship: Any) -> Any:
+    @ship.compensation(contracts.Keyed(window=DAY))
+    def recall(call: Call, outcome: Batched[Payment]) -> None: ...
+
+    return recall
+
+
+MIXED = Batched([Refused(OutOfStock(sku="A")), Found(Payment("1", 2))])
+
+
+def test_a_compensation_gets_the_whole_batch_with_its_positions(ship: Any, recall: Any) -> None:
+    """What was refused stays in it, or nobody could tell which item of the request an applied one was."""
+    bound = ship.compensate(ship(), MIXED)
+    assert bound.effect is recall
+    assert bound.arguments == {"outcome": MIXED}
+    assert bound.arguments["outcome"].applied == {1: Payment("1", 2)}
+    assert recall(outcome=MIXED).fingerprint == recall(MIXED).fingerprint == bound.fingerprint
+
+
+def test_a_batch_as_an_argument_is_stored_as_the_outcome_is(ship: Any, recall: Any) -> None:
+    stored = recall(MIXED).stored["outcome"]
+    assert stored == ship.returned(MIXED).value
+    assert recall.parse({"outcome": stored}).arguments == {"outcome": MIXED}
+    assert recall.json_schema()["properties"]["outcome"]["type"] == "array"
+
+
+@pytest.mark.parametrize("given", ["text", [{"kind": "refused", "error": "Undeclared", "value": {}}], [{"kind": "absent"}]])
+def test_what_is_no_batch_is_no_argument(recall: Any, given: Any) -> None:
+    with pytest.raises(ValueNotStorable, match="Give Batched"):
+        recall.parse({"outcome": given})
+    with pytest.raises(ValueNotStorable):
+        recall(Batched([Refused(Undeclared())]))
