@@ -9,11 +9,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 TORCH_VENV := build/torch-venv
 TORCH ?= torch==2.13.0
 
+BENCH_VENV := build/bench-venv
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch replay sweep matrix model fuzz mutants lint format docs clean
+.PHONY: help demo test test-torch replay sweep matrix model fuzz mutants bench-checkpoint lint format docs clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo ## crash a worker for real, then recover its run
 	$(BIN)/recover demo
@@ -41,6 +43,9 @@ fuzz: $(VENV)/.test ## spoilt checkpoints for a minute: none may crash, hang or 
 
 mutants: $(VENV)/.test ## break weigh and judge in every way we know, and see which tests notice: some minutes
 	$(BIN)/python -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE))
+
+bench-checkpoint: $(BENCH_VENV)/.bench ## what a save and a load cost beside the peers and the bare disk; installs the peers into an environment of its own
+	$(BENCH_VENV)/bin/python -m tests.benchmarks.checkpoint
 
 lint: $(VENV)/.test ## ruff, mypy, pyright, import contracts
 	$(BIN)/ruff check .
@@ -78,4 +83,11 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 $(TORCH_VENV)/.test: pyproject.toml | $(BIN)/python
 	$(PYTHON) -m venv $(TORCH_VENV)
 	$(TORCH_VENV)/bin/python -m pip --disable-pip-version-check install --quiet -e '.[test]' $(TORCH)
+	@touch $@
+
+# A peer that cannot be installed here is missing, and the benchmark says so.
+$(BENCH_VENV)/.bench: pyproject.toml tests/benchmarks/peers.txt
+	$(PYTHON) -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/python -m pip --disable-pip-version-check install --quiet -e '.[checkpoint]'
+	-while read -r peer; do $(BENCH_VENV)/bin/python -m pip --disable-pip-version-check install --quiet "$$peer"; done < tests/benchmarks/peers.txt
 	@touch $@

@@ -1,0 +1,123 @@
+"""The peers: how each of them saves a mapping of arrays, in the fastest way that its documentation shows for one process.
+
+Invariant: a peer that is not there is named with the reason; it is never left out in silence.
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Arrays = Mapping[str, np.ndarray]
+Save = Callable[[Path, Arrays], Path]
+"""Writes below a directory that exists; what it wrote."""
+
+
+def torch_save() -> Save:
+    torch = importlib.import_module("torch")
+
+    def save(directory: Path, arrays: Arrays) -> Path:
+        torch.save({name: torch.from_numpy(array) for name, array in arrays.items()}, directory / "state.pt")
+        return directory / "state.pt"
+
+    return save
+
+
+def dcp() -> Save:
+    """Two threads, as everybody here has two streams; it syncs its files itself."""
+    torch = importlib.import_module("torch")
+    checkpoint = importlib.import_module("torch.distributed.checkpoint")
+
+    def save(directory: Path, arrays: Arrays) -> Path:
+        writer = checkpoint.FileSystemWriter(directory / "dcp", thread_count=2, single_file_per_rank=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that there is one process
+            checkpoint.save({name: torch.from_numpy(array) for name, array in arrays.items()}, storage_writer=writer, no_dist=True)
+        return directory / "dcp"
+
+    return save
+
+
+def dcp_default() -> Save:
+    torch = importlib.import_module("torch")
+    checkpoint = importlib.import_module("torch.distributed.checkpoint")
+
+    def save(directory: Path, arrays: Arrays) -> Path:
+        state = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            checkpoint.save(state, checkpoint_id=directory / "dcp", no_dist=True)
+        return directory / "dcp"
+
+    return save
+
+
+def safetensors() -> Save:
+    library = importlib.import_module("safetensors.numpy")
+
+    def save(directory: Path, arrays: Arrays) -> Path:
+        library.save_file(dict(arrays), directory / "state.safetensors")
+        return directory / "state.safetensors"
+
+    return save
+
+
+def orbax() -> Save:
+    library = importlib.import_module("orbax.checkpoint")
+    checkpointer: Any = library.StandardCheckpointer()
+
+    def save(directory: Path, arrays: Arrays) -> Path:
+        checkpointer.save(directory.resolve() / "orbax", dict(arrays))
+        checkpointer.wait_until_finished()
+        return directory / "orbax"
+
+    return save
+
+
+def tensorstore() -> Save:
+    library = importlib.import_module("tensorstore")
+
+    def save(directory: Path, arrays: Arrays) -> Path:
+        root = directory / "zarr"
+        opening = [
+            library.open(
+                {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(root / name)}},
+                create=True,
+                dtype=array.dtype.name,
+                shape=array.shape,
+            )
+            for name, array in arrays.items()
+        ]
+        writing = [opened.result().write(array) for opened, array in zip(opening, arrays.values(), strict=True)]
+        for each in writing:
+            each.result()
+        return root
+
+    return save
+
+
+PEERS: dict[str, Callable[[], Save]] = {
+    "torch DCP": dcp,
+    "torch DCP, as it comes": dcp_default,
+    "torch.save": torch_save,
+    "safetensors": safetensors,
+    "tensorstore zarr3": tensorstore,
+    "Orbax": orbax,
+}
+
+
+def present() -> tuple[dict[str, Save], dict[str, str]]:
+    """(the peers that are there, the others with the reason)."""
+    found: dict[str, Save] = {}
+    absent: dict[str, str] = {}
+    for name, make in PEERS.items():
+        try:
+            found[name] = make()
+        except Exception as error:
+            absent[name] = f"{type(error).__name__}: {error}"
+    return found, absent

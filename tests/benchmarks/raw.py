@@ -1,0 +1,53 @@
+"""The floor: the same bytes through the same number of threads with nothing added, written and synced, or read into fresh memory.
+
+Invariant: no digest, no header, no look at a number, no reading back.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+CHUNK = 8 << 20  # bytes of one call; larger ones are no faster
+
+
+def write(directory: Path, parts: Sequence[Sequence[np.ndarray]]) -> Path:
+    """One file for each part, at once. Space is reserved first, which is the faster way here."""
+
+    def one(index: int) -> None:
+        opened = os.open(directory / str(index), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        os.posix_fallocate(opened, 0, sum(array.nbytes for array in parts[index]))
+        for array in parts[index]:
+            flat = array.reshape(-1).view(np.uint8).data
+            for at in range(0, len(flat), CHUNK):
+                left = flat[at : at + CHUNK]
+                while left:
+                    left = left[os.write(opened, left) :]
+        os.fsync(opened)
+        os.close(opened)
+
+    directory.mkdir(exist_ok=True)
+    with ThreadPoolExecutor(len(parts)) as pool:
+        list(pool.map(one, range(len(parts))))
+    return directory
+
+
+def read(directory: Path, parts: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
+    """What `write` wrote, into fresh memory of the same shapes."""
+
+    def one(index: int) -> list[np.ndarray]:
+        fresh = [np.empty_like(array) for array in parts[index]]
+        opened = os.open(directory / str(index), os.O_RDONLY)
+        for array in fresh:
+            left = array.reshape(-1).view(np.uint8).data
+            while left:
+                left = left[os.readv(opened, [left[:CHUNK]]) :]
+        os.close(opened)
+        return fresh
+
+    with ThreadPoolExecutor(len(parts)) as pool:
+        return list(pool.map(one, range(len(parts))))

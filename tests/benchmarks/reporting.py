@@ -1,0 +1,71 @@
+"""Figures: what is written to `build/bench/checkpoint.json` and shown on a terminal.
+
+Invariant: every figure has the same fields; one without a target says null and not false.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Figure:
+    """`ratio` is compared with `target` where there is one, and `value` otherwise. `note`: to what the ratio is, or why there is no value."""
+
+    name: str
+    value: float | None
+    unit: str
+    ratio: float | None = None
+    target: str | None = None
+    met: bool | None = None
+    low: float | None = None
+    high: float | None = None
+    rounds: int | None = None
+    note: str = ""
+
+
+def measured(name: str, seconds: Sequence[float], *, note: str = "") -> Figure:
+    """A time, as the median of its rounds."""
+    thousandth = [round(1000 * each, 3) for each in seconds]
+    return Figure(
+        name, statistics.median(thousandth), "ms", low=min(thousandth), high=max(thousandth), rounds=len(seconds), note=note
+    )
+
+
+def compared(name: str, figure: Figure, ratio: float, most: float, to: str) -> Figure:
+    """The value of `figure`, judged by its ratio."""
+    return Figure(
+        name, figure.value, figure.unit, round(ratio, 3), f"<= {most} x", ratio <= most, rounds=figure.rounds, note=f"to {to}"
+    )
+
+
+def bounded(name: str, value: float, unit: str, most: float, *, note: str = "") -> Figure:
+    """A value, judged by itself."""
+    return Figure(name, value, unit, None, f"<= {most} {unit}", value <= most, note=note)
+
+
+def write(path: Path, figures: Sequence[Figure]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps([asdict(each) for each in figures], indent=1) + "\n")
+
+
+def show(figures: Sequence[Figure], title: str) -> None:
+    table = Table(title=title)
+    for name, justify in {"figure": "left", "value": "right", "min-max": "right", "ratio": "right", "target": "left"}.items():
+        table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=name != "figure")
+    table.add_column("")
+    for each in figures:
+        value = "absent" if each.value is None else f"{each.value:,.4g} {each.unit}"
+        spread = "" if each.low is None else f"{each.low:,.4g}-{each.high:,.4g}"
+        ratio = "" if each.ratio is None else f"{each.ratio:.2f}"
+        met = {None: "", True: "[green]met[/]", False: "[red]missed[/]"}[each.met]
+        note = f"\n[dim]{each.note}[/]" if each.note else ""
+        table.add_row(each.name + note, value, spread, ratio, each.target or "", met)
+    Console().print(table)

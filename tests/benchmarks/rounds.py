@@ -1,0 +1,86 @@
+"""Interleaved rounds: contenders take turns, in an order that is drawn for each round, so that what else the machine does falls on all of them.
+
+Owns the clock and the ratios. Must not know what is measured. Invariant: the first round is thrown away; a ratio compares two contenders within each round
+and is the median over the rounds.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Contender:
+    """`ready` is given a fresh directory and makes what is timed: a function that returns what it wrote, or None if it wrote nothing."""
+
+    name: str
+    ready: Callable[[Path], Callable[[], Path | None]]
+
+
+@dataclass
+class Series:
+    """Seconds of one contender, one for each round: until it returned, and until all that it wrote was synced."""
+
+    returned: list[float] = field(default_factory=list)
+    durable: list[float] = field(default_factory=list)
+
+
+def interleaved(contenders: Sequence[Contender], place: Path, *, rounds: int, seconds: float) -> dict[str, Series]:
+    """By name. Ends after so many rounds, or after three if the time is up."""
+    taken = {each.name: Series() for each in contenders}
+    order = random.Random(17)  # not a secret
+    began = time.perf_counter()
+    for turn in range(rounds + 1):
+        if turn > 3 and time.perf_counter() - began > seconds:
+            break
+        for each in order.sample(contenders, len(contenders)):
+            returned, durable = _timed(each, place / "turn")
+            if turn:
+                taken[each.name].returned.append(returned)
+                taken[each.name].durable.append(durable)
+    return taken
+
+
+def _timed(contender: Contender, directory: Path) -> tuple[float, float]:
+    directory.mkdir()
+    run = contender.ready(directory)
+    gc.collect()
+    began = time.perf_counter()
+    written = run()
+    returned = time.perf_counter()
+    if written is not None:
+        sync_all(written)
+    durable = time.perf_counter()
+    shutil.rmtree(directory)
+    return returned - began, durable - began
+
+
+def sync_all(root: Path) -> None:
+    """Every file and directory below, the root itself, and the name of the root."""
+    for directory, _, files in os.walk(root, topdown=False):
+        for name in files:
+            _sync(Path(directory, name))
+        _sync(Path(directory))
+    if root.is_file():
+        _sync(root)
+    _sync(root.parent)
+
+
+def _sync(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def ratio(of: Sequence[float], to: Sequence[float]) -> float:
+    return statistics.median(one / other for one, other in zip(of, to, strict=True))
