@@ -133,6 +133,19 @@ def loads(text: str) -> JSON:
         raise ValueError("nested too deeply") from None
 
 
+def check_stored(stored: JSON, *, where: str, root: str) -> None:
+    """Whether this can be a value's stored form: plain JSON of finite numbers, neither too deep nor too large. Raises ValueNotStorable."""
+    try:
+        _seal(stored, root)
+        size = len(dumps(stored).encode())
+    except _Unsealable as error:
+        raise _refused(where, root, error.found) from None
+    except ValueError:
+        raise _refused(where, root, Difference(root, "it is not JSON", "Use JSON types and Unicode text.")) from None
+    if size > SIZE_MAX:
+        raise _refused(where, root, Difference(root, f"it takes {size} bytes as JSON, and {SIZE_MAX} is the limit", "Shorten it."))
+
+
 def canonical(stored: JSON) -> bytes:
     """RFC 8785 bytes. Numbers are JSON numbers there: 1 and 1.0 are one, and so are 0.0 and -0.0."""
     return rfc8785.dumps(stored)

@@ -6,13 +6,13 @@ who gives it; what needs a reason says so here already.
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
 
+from recovery import codec
 from recovery.cli.commands import App, Common, Db, Debug, Json, _carry_out, app
 from recovery.cli.output import Output
 from recovery.core.entries import OutcomeKind
@@ -180,7 +180,7 @@ def _duration(written: str) -> timedelta:
 
 def _parsed(value: str | None) -> Any:
     try:
-        return None if value is None else json.loads(value)
+        return None if value is None else codec.loads(value)
     except ValueError as error:
         raise typer.BadParameter(f"it is not JSON ({error}).", param_hint="--value") from error
 

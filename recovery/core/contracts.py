@@ -209,7 +209,7 @@ def Named(
     one a create is simply sent again; without one it asks first. Other unstated fields default to those of `Probeable`.
     """
     look = lookup or Lookup(deletion=Deletion.INVISIBLE)
-    for_ever = lookup is not None and look.deletion is Deletion.IMPOSSIBLE and look.marker_reliable and not compare_and_set
+    for_ever = isinstance(lookup, Lookup) and look.deletion is Deletion.IMPOSSIBLE and look.marker_reliable and not compare_and_set
     stated = asked(settle_window, clock_error, valid_for, trust_settle, enforced, disconnect_cancels) | {
         "lookup": look,
         "window_us": optional(window) if window is not None else microseconds(FOR_EVER) if for_ever else None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from datetime import timedelta
 from enum import Enum, StrEnum
+from types import NoneType
 from typing import Any, Final, Literal, TypeAlias
 
 from recovery.core.terms import Contract, Enforced, Kind, Replay, microseconds
@@ -95,8 +96,11 @@ def window_us(kind: Kind, name: str, window: Window) -> int | None:
     return microseconds(window)
 
 
-def optional(duration: timedelta | None) -> int | None:
-    return None if duration is None else microseconds(duration)
+def optional(duration: timedelta | None) -> Any:
+    """Whole microseconds; what is no duration stays a text, so that the check names its field."""
+    return (
+        repr(duration) if not isinstance(duration, timedelta | NoneType) else None if duration is None else microseconds(duration)
+    )
 
 
 def build(kind: Kind, name: str, version: int, stated: dict[str, Any]) -> Contract:

@@ -25,6 +25,7 @@ from recovery.core.terms import (
     WindowStart,
     microseconds,
 )
+from recovery.core.typed import misfit
 
 KEYED: Final = frozenset({Kind.KEYED, Kind.SWALLOW, Kind.FIRST_SENT, Kind.COTRANSACTIONAL})
 """Classes with a key store."""
@@ -47,6 +48,8 @@ class Refusal:
 
 def check(contract: Contract) -> Contract:
     """The contract, if it can be true. Raises DefinitionError naming the first field that cannot, and why."""
+    if (odd := misfit(contract)) is not None:
+        raise refused(contract.kind, contract.name, *odd)
     for refusal in REFUSALS:
         if refusal.when(contract):
             raise refused(contract.kind, contract.name, refusal.field, refusal.reason, refusal.advice)
@@ -54,7 +57,8 @@ def check(contract: Contract) -> Contract:
 
 
 def refused(kind: Kind, name: str, field: str, reason: str, advice: str) -> DefinitionError:
-    return DefinitionError(what="contract", name=name or kind.value, problem=f"{field}: {reason}", advice=advice)
+    called = name if isinstance(name, str) and name.isprintable() else ""
+    return DefinitionError(what="contract", name=called or str(kind), problem=f"{field}: {reason}", advice=advice)
 
 
 def _stated(contract: Contract, name: str) -> bool:
@@ -221,7 +225,15 @@ REFUSALS: Final = (
         "refusing late copies proves an absence only together with a look-up that sees every receipt",
         "State such a look-up, or leave `enforced` out.",
     ),
+    Refusal(
+        "enforced", lambda c: c.enforced is not Enforced.NOTHING and c.disconnect_cancels and not c.keyed,
+        "work that is cut off half-way leaves no receipt of what it did, so no absence is a proof", "Leave `enforced` out.",
+    ),
     # batches
+    Refusal(
+        "batch", lambda c: c.batch is Batch.PER_ITEM_RESULT and c.kind is Kind.SWALLOW,
+        "a store that swallows duplicates tells no results", _TWICE,
+    ),
     Refusal(
         "batch", lambda c: c.batch in {Batch.PER_ITEM_KEY, Batch.ATOMIC} and not c.keyed,
         "its items have no keys", "State a class with a key, or Batch.PER_ITEM_RESULT.",

@@ -98,6 +98,7 @@ class Absent(_Answer):
         _Answer.__post_init__(self)
         if self.as_of is not None and self.as_of.utcoffset() is None:
             raise ValueError("Absent(as_of=...) needs a time with a time zone, such as datetime.now(UTC)")
+        _check_text("raised epoch", self.raised)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from recovery.core.instants import moment
 from recovery.core.operations import Now, Use
 from recovery.crashpoints import around
 from recovery.definitions.listing import ReceiptRow
+from recovery.operators.claiming import keepable
 from recovery.ports import Evidence, Journal, RunRow
 
 KIND: Final = "restored"
@@ -62,9 +63,10 @@ class Orphan:
 
 async def declare(by: str, reason: str) -> Declared:
     """Declare the database restored. Durable on return. Each call is a declaration of its own; one that was cut short is completed by
-    the next. Raises NotAttributed."""
+    the next. Raises NotAttributed, OverrideRefused."""
     if not by.strip() or not reason.strip():
         raise NotAttributed
+    keepable("A restore", "the database", by=by, reason=reason)
     now_us = await Now()
     before = await Use(lambda journal: journal.incarnation())
     # One backup can be restored twice: counting alone would give the second timeline the epochs of the first.

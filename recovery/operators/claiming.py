@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 TRIES_MAX: Final = 20  # an owner renews every few seconds, so that losing more than two of these is a fight with another operator
 
+WORDS_MAX: Final = 10_000  # characters of whatever a person says with an order
+
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
@@ -84,11 +86,30 @@ def _settled(row: RunRow) -> OverrideRefused:
     )
 
 
-def attributed(verb: str, about: str, **needed: str) -> None:
-    """An order names who gave it and why. Raises OverrideRefused."""
-    for name, value in needed.items():
+def attributed(verb: str, about: str, *, by: str, reason: str, **more: str) -> None:
+    """An order names who gave it and why, in words that can be kept. Raises OverrideRefused."""
+    for name, value in {"by": by, "reason": reason, **more}.items():
         if not value.strip():
             raise OverrideRefused(verb=verb, about=about, problem=f"it needs {name}", advice=f"Say it with --{name}.")
+    keepable(verb, about, by=by, reason=reason)
+
+
+def keepable(verb: str, about: str, **words: str) -> None:
+    """Whether every store can keep these words. Asked before a run is claimed for them, since a claim is felt by whoever was at work on it
+    even where nothing can be written then. Raises OverrideRefused."""
+    for name, said in words.items():
+        if problem := unkept(said):
+            raise OverrideRefused(verb=verb, about=about, problem=f"its {name} {problem}", advice="Say it in other words.")
+
+
+def unkept(words: str) -> str:
+    """Why a person's words cannot be kept; "" if they can. PostgreSQL keeps no NUL character, and nothing keeps a lone surrogate, which is
+    what a byte of a command line becomes that is no UTF-8."""
+    if len(words) > WORDS_MAX:
+        return f"has {len(words):,} characters, and {WORDS_MAX:,} are kept"
+    if any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in words):
+        return "holds a character that cannot be stored"
+    return ""
 
 
 def order_of(entry: Override) -> str:

@@ -21,7 +21,7 @@ from recovery.core.rows import Action
 from recovery.core.timing import CLOSING, attempts_spent, tombstones
 from recovery.core.trust import weakest
 from recovery.definitions.recovered import Recovered
-from recovery.operators.claiming import Claimed, under_claim
+from recovery.operators.claiming import Claimed, keepable, under_claim
 from recovery.operators.resolving import check_open
 from recovery.operators.standing import Standing, effect_of, looked_at, standing
 from recovery.reconciler import recover
@@ -33,6 +33,7 @@ FROZEN: Final = frozenset({ParkingReason.KEY_MISMATCH, ParkingReason.RECEIPT_MIS
 async def redrive(world: World, run_id: str, step: str, *, by: str, reason: str) -> Recovered[Any]:
     """Allow one attempt more than the budget does, then recover. Raises NotLicensed wherever the table would not send even so:
     past not_after, without a key, on a store that fails open, after a closed, expired or cached answer, while held."""
+    keepable("A redrive", f"{step} of run {run_id!r}", by=by, reason=reason)
     loaded = await looked_at(run_id)
     stands = await standing(world, loaded, step)
     check_open(stands)
@@ -80,6 +81,7 @@ class Closed:
 
 async def close_key(world: World, run_id: str, step: str, *, by: str, reason: str) -> Closed:
     """Close the step's key: the environment tells its outcome, or refuses it for ever. Raises OverrideRefused, LeaseUnavailable."""
+    keepable("A close", f"{step} of run {run_id!r}", by=by, reason=reason)
     loaded = await looked_at(run_id)
     stands = await standing(world, loaded, step)
     check_open(stands)

@@ -21,6 +21,7 @@ from recovery.core.instants import iso
 from recovery.core.operations import Now, Use
 from recovery.core.timing import quiet_after, timing_of
 from recovery.crashpoints import around
+from recovery.operators.claiming import keepable
 from recovery.operators.standing import looked_at
 from recovery.ports import Stub
 from recovery.storage.reading import Loaded
@@ -38,6 +39,7 @@ class Forgotten:
 async def forget(world: World, run_id: str, *, by: str, reason: str) -> Forgotten:  # noqa: ARG001  # every verb takes the world
     """Remove a settled run's entries. Raises RunUnsettled, OverrideRefused (something speaks against an outcome), KeyStillAsked (with the time),
     HeadMoved, RunForgotten."""
+    keepable("Forgetting", f"run {run_id!r}", by=by, reason=reason)
     loaded = await looked_at(run_id)
     ended, now_us = loaded.history.ended, await Now()
     if ended is None:

@@ -16,8 +16,10 @@ from recovery.core.ids import ROOT
 from recovery.core.operations import Now, Use
 from recovery.core.rows import Action
 from recovery.core.timing import exposed_attempts, timing_of
+from recovery.core.typed import TEXT_MAX
 from recovery.crashpoints import around
-from recovery.operators.claiming import Claimed, attributed, under_claim
+from recovery.operators.claiming import Claimed, attributed, keepable, under_claim, unkept
+from recovery.operators.standing import looked_at
 from recovery.ports import Hold
 from recovery.storage.reading import Loaded
 
@@ -53,7 +55,10 @@ async def fence(world: World, run_id: str, *, by: str, reason: str) -> Ordered:
 
 
 async def _order(world: World, run_id: str, verb: Verb, by: str, reason: str) -> Ordered:
+    keepable(f"A {verb.value}", f"run {run_id!r}", by=by, reason=reason)
     before = await existing(run_id)
+    if not before.status.settled:
+        _check(await looked_at(run_id), verb)  # a refused order must not take the run from anybody
 
     async def write(claimed: Claimed) -> Ordered:
         loaded = claimed.loaded
@@ -113,12 +118,14 @@ def acts_until(loaded: Loaded) -> int | None:
 async def hold_contract(world: World, subject: str, *, by: str, reason: str) -> Hold:
     """Hold a contract, by its digest or its name: nothing is sent under it by whoever loads a run from now on, nor by a worker once it has
     next renewed its lease. What it sends before that is not stopped."""
+    _check_subject("A hold", subject)
     attributed("A hold", f"contract {subject!r}", by=by, reason=reason)
     return await _say(world, subject, held=True, by=by, reason=reason)
 
 
 async def release_contract(world: World, subject: str, *, by: str, reason: str) -> Hold:
     """Release a contract. Raises OverrideRefused where it is not held."""
+    _check_subject("A release", subject)
     attributed("A release", f"contract {subject!r}", by=by, reason=reason)
     if all(hold.subject != subject for hold in await contract_holds()):
         raise OverrideRefused(
@@ -133,12 +140,16 @@ async def contract_holds() -> list[Hold]:
     return await Use(lambda journal: journal.holds())
 
 
+def _check_subject(verb: str, subject: str) -> None:
+    """Raises OverrideRefused for what names no contract."""
+    problem = "" if subject.strip() else "it needs a digest or a name"
+    if unkept(subject) or len(subject) > TEXT_MAX:
+        problem = f"no contract has that name: it is longer than {TEXT_MAX} characters, or no text"
+    if problem:
+        raise OverrideRefused(verb=verb, about="a contract", problem=problem, advice="Say it with --contract.")
+
+
 async def _say(world: World, subject: str, *, held: bool, by: str, reason: str) -> Hold:
-    if not subject.strip():
-        verb = "A hold" if held else "A release"
-        raise OverrideRefused(
-            verb=verb, about="a contract", problem="it needs a digest or a name", advice="Say it with --contract."
-        )
     word = Hold(subject, held, by, reason, await Now(), world.token())
     with around("hold"):
         await Use(lambda journal: journal.add_hold(word))

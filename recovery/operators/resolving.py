@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from recovery.claims import World
+from recovery.codec import check_stored
 from recovery.core.contradictions import taken_in
 from recovery.core.entries import JSON, Answered, AnswerKind, Observation, OutcomeKind, Override, Settled, Source, Status, Verb
 from recovery.core.errors import OverrideRefused, StepSettled, ValueNotStorable, ValueUnreadable
@@ -19,7 +20,7 @@ from recovery.core.rows import Action, Reason
 from recovery.definitions.answer import clipped
 from recovery.definitions.effect import Effect
 from recovery.definitions.rejection import encode_rejection
-from recovery.operators.claiming import Claimed, attributed, under_claim
+from recovery.operators.claiming import Claimed, attributed, keepable, under_claim
 from recovery.operators.standing import Standing, effect_of, looked_at, standing
 
 GROUNDS_MAX: Final = 10_000  # characters kept; the digest is of all of it
@@ -96,7 +97,7 @@ async def _written(claimed: Claimed, step: str, word: Word) -> Settled:
         at_us=at_us,
         reason=word.reason,
         grounds=clipped(word.evidence, GROUNDS_MAX),
-        grounds_digest=digest_bytes(word.evidence.encode()),
+        grounds_digest=digest_bytes(word.evidence.encode(errors="backslashreplace")),
     )
     answer = Answered(
         kind=_ANSWERS[word.outcome], value=word.value, error=word.error, detail=clipped(f"by {word.by}: {word.reason}")
@@ -139,10 +140,10 @@ def _checked(word: Word, effect: Effect[..., Any] | None, about: str) -> Word:
         raise _refused(about, problem, 'Give --value \'[{"kind": "found", ...}, {"kind": "refused", ...}]\'.')
     if word.outcome in {OutcomeKind.NOT_EXECUTED, OutcomeKind.APPLIED_WITHOUT_VALUE} and word.value is not None:
         raise _refused(about, f"{word.outcome.value} has no value", "Leave --value out.")
-    if effect is None:
-        return word
+    keepable("A resolution", about, rejection=word.error)
     try:
-        return _stored(word, effect)
+        check_stored(word.value, where="value", root="--value")
+        return word if effect is None else _stored(word, effect)
     except (ValueUnreadable, ValueNotStorable) as error:
         raise _refused(about, str(error).rstrip("."), "Give a value as the effect itself would return it.") from error
 

@@ -34,6 +34,8 @@ def refused(url: str, problem: str, advice: str = _ADVICE) -> StoreUrlError:
 def parsed(url: str) -> URL:
     """The URL with SQLAlchemy's name of the driver. Raises StoreUrlError."""
     scheme = url.partition("://")[0]
+    if any("\ud800" <= letter <= "\udfff" for letter in url):
+        raise refused(url, "there is a character in it that is no Unicode", "Give the file a name in UTF-8.")
     if scheme not in _POSTGRES | {"sqlite"}:
         raise refused(url, f"{shown(scheme)!r} is not a kind of database known here" if "://" in url else "it is not a URL")
     try:

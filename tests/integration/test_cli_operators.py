@@ -131,6 +131,29 @@ def test_a_word_of_the_wrong_type_is_refused_with_the_app_and_said_to_be_uncheck
     assert "it is settled as applied, and that is final" in again.stderr
 
 
+@pytest.mark.parametrize(
+    "value", ["NaN", "1e400", "[" * 100_000, "{}}", '{"a": 1, "a": 2}'], ids=["nan", "overflow", "depth", "rest", "twice"]
+)
+def test_a_value_that_is_no_json_is_a_mistake_on_the_command_line(doubtful: Place, typed: Typed, value: str) -> None:
+    ended = typed("resolve", "n1", "mail#1", "--applied", "--value", value, "--evidence", "x", *WORD, app=False)
+    assert ended.exit_code == 2
+    assert "it is not JSON" in squeezed(ended.stderr)
+
+
+def test_bytes_of_a_command_line_that_are_no_text_are_refused_in_a_sentence(doubtful: Place, typed: Typed) -> None:
+    before = doubtful.row("n1")
+    for command in (
+        ("fence", "n1", "--by", "a\udcff"),
+        ("hold", "n1", "--by", "a", "--reason", "b\udcff"),
+        ("restored", "--by", "a", "--reason", "\udcff"),
+    ):
+        ended = typed(*command, "--json")
+        assert (ended.exit_code, document(ended)["error"]["type"]) == (2, "OverrideRefused")
+    ended = doubtful.recover("doubt", "--db", "sqlite:///a\udcff.db", "--json")
+    assert (ended.code, ended.document["error"]["type"]) == (2, "StoreUrlError")
+    assert doubtful.row("n1") == before
+
+
 def test_a_redrive_that_is_not_licensed_exits_3_and_says_the_row(doubtful: Place, typed: Typed) -> None:
     ended = typed("redrive", "n1", "mail#1")
     assert ended.exit_code == 3

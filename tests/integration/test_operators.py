@@ -294,6 +294,71 @@ def test_a_word_that_no_run_of_the_effect_could_give_is_refused(
     assert stored(memory) == before
 
 
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), float("inf"), ["\udcff"], {1: "x"}, "x" * (codec.SIZE_MAX + 1)],
+    ids=["nan", "infinity", "surrogate", "key", "size"],
+)
+def test_a_word_that_no_journal_could_read_back_is_refused_without_the_app_too(memory: Journal, value: Any) -> None:
+    desk = Desk(memory, contracts.Opaque())
+    desk.in_doubt()
+    before = stored(memory)
+    with pytest.raises(errors.OverrideRefused, match="cannot be stored"):
+        desk.without_app().resolve("r", STEP, OutcomeKind.APPLIED, value=value, **WORD)
+    assert stored(memory) == before
+
+
+def test_what_a_person_brings_as_evidence_need_not_be_text(journal: Journal) -> None:
+    desk = Desk(journal, contracts.Opaque())
+    desk.in_doubt()
+    desk.do("resolve", "r", STEP, OutcomeKind.NOT_EXECUTED, **WORD | {"evidence": "scan \0 \udcff \x1b[2J"})
+    [order] = [entry for entry in desk.entries() if isinstance(entry, Override)]
+    assert order.grounds == "scan \0 \\udcff \x1b[2J"
+
+
+UNKEPT = {"nul": "a\0b", "surrogate": "a\udcff", "long": "x" * 10_001}
+
+
+@pytest.mark.parametrize("words", UNKEPT.values(), ids=UNKEPT)
+@pytest.mark.parametrize("verb", ["hold", "fence", "redrive", "close_key", "resolve", "hold_contract", "declare_restored"])
+def test_words_that_no_store_can_keep_are_refused_before_anything_is_taken_from_anybody(
+    memory: Journal, verb: str, words: str
+) -> None:
+    desk = Desk(memory, keyed(close=True))
+    desk.lose_reply()
+    owner = alive(desk)
+    before = stored(memory)
+    target = {"hold_contract": ("c",), "declare_restored": (), "resolve": ("r", STEP, OutcomeKind.NOT_EXECUTED)}
+    target |= dict.fromkeys(("redrive", "close_key"), ("r", STEP))
+    for spoilt in ({"by": words}, {"reason": words}):
+        said = {"by": "ann", "reason": "x"} | ({"evidence": "e"} if verb == "resolve" else {}) | spoilt
+        with pytest.raises(errors.OverrideRefused, match="Say it in other words"):
+            desk.do(verb, *target.get(verb, ("r",)), **said)
+    row = memory.find("r")
+    assert row is not None
+    assert (stored(memory), row.owner) == (before, owner)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\udcff", "x" * 201, " "])
+def test_a_contract_that_can_have_no_such_name_is_not_held(memory: Journal, name: str) -> None:
+    for verb in ("hold_contract", "release_contract"):
+        with pytest.raises(errors.OverrideRefused) as refused:
+            Desk(memory, keyed()).do(verb, name, by="ann", reason="x")
+        assert len(str(refused.value)) < 300
+
+
+def test_an_order_that_is_refused_takes_the_run_from_nobody(memory: Journal) -> None:
+    desk = Desk(memory, keyed())
+    desk.lose_reply()
+    desk.do("hold", "r", by="ann", reason="x")
+    owner = alive(desk)
+    with pytest.raises(errors.OverrideRefused, match="ann holds it already"):
+        desk.do("hold", "r", by="bob", reason="y")
+    row = memory.find("r")
+    assert row is not None
+    assert row.owner == owner
+
+
 def test_without_the_app_a_word_is_taken_unchecked(memory: Journal) -> None:
     desk = Desk(memory, contracts.Opaque())
     desk.in_doubt()

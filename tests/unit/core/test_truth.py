@@ -108,6 +108,8 @@ REFUSED: list[tuple[str, str, Callable[[], Contract]]] = [
     ("enforced", "only together with a look-up", lambda: CoTransactional(enforced=Enforced.DEADLINE)),
     ("batch", "have no keys", lambda: Probeable(batch=Batch.PER_ITEM_KEY)),
     ("batch", "have no keys", lambda: Opaque(batch=Batch.ATOMIC)),
+    ("enforced", "half-way leaves no receipt", lambda: Probeable(enforced=Enforced.EPOCH, disconnect_cancels=True)),
+    ("batch", "tells no results", lambda: Swallow(window=DAY, batch=Batch.PER_ITEM_RESULT)),
     ("remembers", "stated twice", lambda: Keyed(window=DAY, remembers=Remembers.ALL, remembers_rejections=True)),
 ]  # fmt: skip
 
@@ -119,6 +121,53 @@ def test_what_cannot_be_true_is_refused(field: str, reason: str, build: Callable
     assert refused.value.fields["problem"].startswith(f"{field}: ")
     assert reason in refused.value.fields["problem"]
     assert str(refused.value).startswith("contract ")
+
+
+MISFITS: list[tuple[str, str, Callable[[], Contract]]] = [
+    ("lookup.deletion", "'invisible' is not one of Deletion", lambda: Probeable(lookup=Lookup(deletion="invisible"))),  # type: ignore[arg-type]
+    ("lookup.authoritative", "'no' is not True or False", lambda: Probeable(lookup=Lookup(authoritative="no"))),  # type: ignore[arg-type]
+    ("lookup.lag_us", "1.5 is not a duration", lambda: Probeable(lookup=Lookup(lag_us=1.5))),  # type: ignore[arg-type]
+    ("lookup.lag_us", "longer than a thousand years", lambda: Probeable(lookup=Lookup(lag_us=10**20))),
+    ("lookup.retention_us", "not a duration or None", lambda: Probeable(lookup=Lookup(retention_us=DAY))),  # type: ignore[arg-type]
+    ("lookup", "True is not a Lookup or None", lambda: Named(lookup=True)),  # type: ignore[arg-type]
+    ("replay_success", "'current' is not one of Replay", lambda: Keyed(window=DAY, replay="current")),  # type: ignore[arg-type]
+    ("batch", "'atomic' is not one of Batch", lambda: Keyed(window=DAY, batch="atomic")),  # type: ignore[arg-type]
+    ("fail_open", "'no' is not True or False", lambda: Keyed(window=DAY, fail_open="no")),  # type: ignore[arg-type]
+    ("close", "1 is not True or False", lambda: CoTransactional(close=1)),  # type: ignore[arg-type]
+    ("settle_window_us", "not a duration", lambda: Opaque(settle_window=5)),  # type: ignore[arg-type]
+    ("clock_error_us", "not a duration", lambda: Keyed(window=DAY, clock_error="2s")),  # type: ignore[arg-type]
+    ("key_length_max", "True is not a whole number", lambda: Keyed(window=DAY, key_length_max=True)),
+    ("version", "'1' is not a whole number", lambda: Read(version="1")),  # type: ignore[arg-type]
+    ("name", "None is not a text", lambda: Read(name=None)),  # type: ignore[arg-type]
+    ("name", "printable characters", lambda: Read(name="pay\x1b[2J")),
+    ("name", "printable characters", lambda: Read(name="x" * 201)),
+    ("stable_fields", "'id' is not a tuple of names", lambda: Keyed(window=DAY, stable_fields="id")),  # type: ignore[arg-type]
+    ("stable_fields", "not a tuple of names", lambda: Keyed(window=DAY, stable_fields=(1,))),  # type: ignore[arg-type]
+    ("kind", "'keyed' is not one of Kind", lambda: made("keyed", window_us=10**12)()),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("field", "reason", "build"), MISFITS, ids=[f"{field}: {reason}" for field, reason, _ in MISFITS])
+def test_what_only_looks_like_a_value_is_refused(field: str, reason: str, build: Callable[[], Contract]) -> None:
+    """A text equals a member of a StrEnum and is not one: `deletion="invisible"` would be read as "nobody can delete", and absence as proof."""
+    with pytest.raises(DefinitionError) as refused:
+        build()
+    assert refused.value.fields["problem"].startswith(f"{field}: ")
+    assert reason in refused.value.fields["problem"]
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize("item", [*fields(Contract), *fields(Lookup)], ids=lambda item: item.name)
+def test_no_field_takes_a_value_of_another_type(item: Any) -> None:
+    contract = Keyed(window=DAY, lookup=Lookup())
+    odd = object()
+    spoilt = (
+        replace(contract, lookup=replace(Lookup(), **{item.name: odd}))
+        if item in fields(Lookup)
+        else replace(contract, **{item.name: odd})
+    )
+    with pytest.raises(DefinitionError, match=item.name):
+        check(spoilt)
 
 
 def test_every_refusal_is_tested() -> None:
