@@ -49,7 +49,7 @@ def _of(field: str, value: Any, hint: Any) -> Iterator[Misfit]:
         yield Misfit(field, f"{value!r:.60} is not {kinds}", _instead(field, allowed))
     elif isinstance(value, str) and not isinstance(value, Enum) and (len(value) > TEXT_MAX or not value.isprintable()):
         yield Misfit(field, f"it is not a text of up to {TEXT_MAX} printable characters", "Name it shortly, on one line.")
-    elif field.endswith("_us") and value is not None and value > microseconds(DURATION_MAX):
+    elif type(value) is int and field.endswith("_us") and value > microseconds(DURATION_MAX):
         yield Misfit(field, "it is longer than a thousand years", "State a shorter duration, or None where that is possible.")
 
 
