@@ -13,26 +13,32 @@ from typing import Any, Final
 
 import numpy as np
 
+from recovery.checkpoint import narrow
 from recovery.checkpoint.manifest import Manifest, TensorEntry
-from recovery.checkpoint.shards import DTYPES
+from recovery.checkpoint.shards import DTYPES, Array
 from recovery.checkpoint.tensors import Tensors, blocks
 from recovery.checkpoint.ulp import Difference, first_difference, numbers
 
 LIFECYCLE: Final = "lifecycle"
-SHOWN_MAX: Final = 200  # characters of one value
+FEW: Final = 4
+"""Lists of so few numbers are told whole."""
 
 Tell = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A place in the state document at which two differ. a, b: what stands there, "" where nothing does. difference: of two lists of numbers."""
+    """A place in the state document at which two differ. a, b: the values there; None where nothing stands there, and for two long lists of numbers.
+
+    lengths, difference: of two long lists of numbers; the latter says where what both have begins to differ, and is None where that is equal.
+    """
 
     path: str
     change: str  # changed, added or missing: in the second
-    a: str = ""
-    b: str = ""
+    a: Any = None
+    b: Any = None
     ulps: int | None = None  # of two floats
+    lengths: tuple[int, int] | None = None
     difference: Difference | None = None
 
     @property
@@ -104,7 +110,7 @@ def _values(a: Tensors, b: Tensors, name: str, tell: Tell) -> Difference | None:
     itemsize = DTYPES[tensor.dtype].itemsize
     found: Difference | None = None
     for begin, end in blocks(tensor.shape, itemsize, rows=not (a.in_one(name) and b.in_one(name))):
-        here = first_difference(a.flat(name, begin, end), b.flat(name, begin, end))
+        here = _first(a.flat(name, begin, end), b.flat(name, begin, end))
         tell(2 * (end - begin) * itemsize)
         if here is None:
             continue
@@ -115,6 +121,20 @@ def _values(a: Tensors, b: Tensors, name: str, tell: Tell) -> Difference | None:
             most = [each for each in (found.ulps_max, here.ulps_max) if each is not None]
             found = replace(found, count=found.count + here.count, ulps_max=max(most, default=None))
     return found
+
+
+def _first(one: Array, other: Array) -> Difference | None:
+    """`first_difference`, of narrow floats too: a bfloat16 is the upper half of a float32, and the others are shown as the words that they are."""
+    if not narrow.is_narrow(one):
+        return first_difference(one, other)
+    words = one.view(f"<u{one.dtype.itemsize}"), other.view(f"<u{one.dtype.itemsize}")
+    if one.dtype != narrow.DTYPES["BF16"]:
+        found = first_difference(*words)
+        return found and replace(found, expected=f"{int(found.expected):#04x}", found=f"{int(found.found):#04x}")
+    wide = [(each.astype("<u4") << 16).view("<f4") for each in words]
+    found = first_difference(*wide)
+    ulps = [None if each is None else each >> 16 for each in ((found.ulps, found.ulps_max) if found else ())]
+    return found and replace(found, ulps=ulps[0], ulps_max=ulps[1])
 
 
 def _alike(one: Manifest, other: Manifest, name: str) -> bool:
@@ -153,9 +173,9 @@ def _numeric(value: Sequence[Any]) -> bool:
 def _leaves(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[Leaf]:
     for path in [*one, *(path for path in other if path not in one)]:
         if path not in other:
-            yield Leaf(path, "missing", a=_shown(one[path]))
+            yield Leaf(path, "missing", a=one[path])
         elif path not in one:
-            yield Leaf(path, "added", b=_shown(other[path]))
+            yield Leaf(path, "added", b=other[path])
         elif not _identical(one[path], other[path]):
             yield _changed(path, one[path], other[path])
 
@@ -168,26 +188,13 @@ def _identical(one: Any, other: Any) -> bool:
 
 
 def _changed(path: str, one: Any, other: Any) -> Leaf:
-    if isinstance(one, list) and isinstance(other, list) and one and other:
-        return _lists(path, one, other)
+    if isinstance(one, list) and isinstance(other, list):
+        left, right = numbers(one), numbers(other)
+        if left is not None and right is not None and left.dtype == right.dtype and max(len(one), len(other)) > FEW:
+            common = min(len(one), len(other))
+            found = first_difference(left[:common], right[:common])
+            return Leaf(path, "changed", lengths=(len(one), len(other)), difference=found)
     if type(one) is float and type(other) is float:
         found = first_difference(np.array(one), np.array(other))
-        return Leaf(path, "changed", _shown(one), _shown(other), ulps=found.ulps if found else None)
-    return Leaf(path, "changed", _shown(one), _shown(other))
-
-
-def _lists(path: str, one: list[Any], other: list[Any]) -> Leaf:
-    """Two lists of numbers: how long they are, and where their common beginning differs."""
-    told = numbers(one), numbers(other)
-    common = min(len(one), len(other))
-    lengths = "" if len(one) == len(other) else f"{len(one):,} values", "" if len(one) == len(other) else f"{len(other):,} values"
-    if told[0] is None or told[1] is None or told[0].dtype != told[1].dtype:
-        index = next((at for at in range(common) if not _identical(one[at], other[at])), common)
-        values = [_shown(each[index]) if index < len(each) else "" for each in (one, other)]
-        return Leaf(path if lengths[0] else f"{path}[{index}]", "changed", lengths[0] or values[0], lengths[1] or values[1])
-    return Leaf(path, "changed", *lengths, difference=first_difference(told[0][:common], told[1][:common]))
-
-
-def _shown(value: Any) -> str:
-    text = repr(value) if not isinstance(value, str) else value
-    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
+        return Leaf(path, "changed", one, other, ulps=found.ulps if found else None)
+    return Leaf(path, "changed", one, other)

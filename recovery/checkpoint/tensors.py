@@ -24,7 +24,7 @@ from recovery.checkpoint.reading import Regular
 from recovery.checkpoint.shards import DTYPES, Array
 from recovery.checkpoint.validating import check_of
 
-BLOCK: Final = 4 << 20
+BLOCK: Final = 1 << 20
 """Bytes that are read at once, unless one row of a tensor that lies in several slices is larger."""
 
 

@@ -57,7 +57,9 @@ def distance(expected: Array, found: Array) -> np.ndarray[Any, np.dtype[np.uint6
 
 
 def numbers(values: list[Any]) -> Array | None:
-    """A list of floats, or of integers that an int64 holds, as an array; None for another one."""
+    """A list of floats, or of integers that an int64 holds, as an array; None for another one, and for one that is empty."""
+    if not values:
+        return None
     if all(type(value) is float for value in values):
         return np.array(values, dtype=np.float64)
     if all(type(value) is int and -(1 << 63) <= value < 1 << 63 for value in values):

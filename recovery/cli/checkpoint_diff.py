@@ -91,6 +91,7 @@ def _leaf(of: Leaf) -> Document:
         "a": of.a,
         "b": of.b,
         "ulps": of.ulps,
+        "lengths": None if of.lengths is None else list(of.lengths),
         "values": None if of.difference is None else _difference(of.difference),
     }
 

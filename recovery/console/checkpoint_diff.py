@@ -26,7 +26,9 @@ from recovery.console.paper import Paper, facts
 ROWS: Final = 30
 """Differences of one sort that are shown; all of them are in the document."""
 
+SHORT: Final = 24  # characters of two values that fit on one line
 VALUE: Final = 64  # characters of one value; a digest has as many
+PLACES: Final = {"journal": "journal position", "fingerprint": "runtime fingerprint"}
 _CHANGES: Final = {"added": "only in b", "missing": "only in a"}
 
 
@@ -85,7 +87,7 @@ def _stands(of: Candidate) -> Text:
 def _places(one: Manifest, other: Manifest) -> list[tuple[str, object, object]]:
     """What a checkpoint says of its place and its making."""
     names = ("sequence", "step", "parent", "journal", "fingerprint", "writers")
-    return [(name, getattr(one, name), getattr(other, name)) for name in names]
+    return [(PLACES.get(name, name), getattr(one, name), getattr(other, name)) for name in names]
 
 
 def _verdict(of: Contrast) -> Text:
@@ -107,14 +109,22 @@ def _leaves(paper: Paper, leaves: Sequence[Leaf]) -> RenderableType:
 
 def _change(paper: Paper, of: Leaf) -> RenderableType:
     if of.change in _CHANGES:
-        return Text.assemble((f"{_CHANGES[of.change]}: ", "yellow"), words.bounded(of.a or of.b, VALUE))
-    parts = [_both(paper, of.a, of.b)] if of.a or of.b else []
+        return Text.assemble((f"{_CHANGES[of.change]}: ", "yellow"), _value(of.a if of.change == "missing" else of.b))
+    if of.lengths is None:
+        return _both(paper, _value(of.a), _value(of.b))
+    parts: list[Text] = []
+    if of.lengths[0] != of.lengths[1]:
+        parts.append(Text(f"{of.lengths[0]:,} -> {of.lengths[1]:,} values"))
+        if of.difference is None:
+            parts.append(Text("and what both have is equal", style="dim"))
     if of.difference is not None:
         parts.append(Text(f"{_elements(of.difference)} {list(of.difference.index)}:"))
         parts.append(_both(paper, of.difference.expected, of.difference.found))
-    elif of.a.endswith(" values"):
-        parts.append(Text("what both have is equal", style="dim"))
-    return Group(*parts) if paper.terminal else Text(" ").join([part for part in parts if isinstance(part, Text)])
+    return Group(*parts) if paper.terminal else Text(" ").join(parts)
+
+
+def _value(of: object) -> str:
+    return of if isinstance(of, str) else repr(of)
 
 
 def _tensors(paper: Paper, tensors: Sequence[Tensor]) -> RenderableType:
@@ -138,8 +148,10 @@ def _entry(of: TensorEntry | None) -> str:
 
 
 def _both(paper: Paper, a: str, b: str) -> Text:
-    """On a terminal one below the other: two numbers with all their digits are wide."""
-    return Text(f"{words.bounded(a, VALUE)}{chr(10) if paper.terminal else ' '}-> {words.bounded(b, VALUE)}")
+    """On a terminal one below the other, if they are wide: two numbers with all their digits are."""
+    one, other = words.bounded(a, VALUE), words.bounded(b, VALUE)
+    below = paper.terminal and len(one) + len(other) > SHORT
+    return Text(f"{one}{chr(10) if below else ' '}-> {other}")
 
 
 def _elements(of: Difference) -> str:

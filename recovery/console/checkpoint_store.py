@@ -23,6 +23,8 @@ from recovery.console.paper import Paper
 
 MARKED: Final = {Mark.PINNED: "pinned", Mark.RESTORED: "restored from", Mark.VERIFIED: "verified"}
 
+_DONE: Final = {"keep": "kept", "retire": "retired", "quarantine": "quarantined", "remove": "removed"}
+
 _UNDER_WAY: Final = "A save is under way; what it has not committed is no checkpoint yet."
 
 
@@ -94,27 +96,28 @@ def passed_over(rejected: Sequence[Rejected]) -> Table:
 
 
 def collected(paper: Paper, of: Collected) -> RenderableType:
-    would = "would " if of.dry_run else ""
     table = plain_table(("name", "left"), ("size", "right"), ("", "left"), ("why", "left"))
-    rows = [(name, Text("kept", style="green"), why) for name, why in of.plan.kept.items()]
-    rows += [(name, Text(f"{would}retire" if of.dry_run else "retired", style="yellow"), "") for name in of.plan.retired]
-    for name, what, why in sorted(rows, key=lambda row: row[0], reverse=True):
-        table.add_row(name, shown_size(of.sizes.get(name, 0)), what, why)
+    sized = [(name, "keep", "green", why) for name, why in of.plan.kept.items()]
+    sized += [(name, "retire", "yellow", "nothing says that it must stay") for name in of.plan.retired]
+    for name, what, style, why in sorted(sized, reverse=True):
+        table.add_row(name, shown_size(of.sizes.get(name, 0)), Text(_verb(of, what), style=style), why)
     for each in of.plan.damaged:
-        what = Text(f"{would}put into quarantine" if of.dry_run else "in quarantine", style="red")
-        table.add_row(words.bounded(each.name, 60), "", what, f"damaged: {each.reason}")
+        table.add_row(words.bounded(each.name, 60), "", Text(_verb(of, "quarantine"), style="red"), f"damaged: {each.reason}")
     for name in of.plan.unfinished:
         if of.dry_run and of.writing:
             table.add_row(name, "", Text("left alone", style="cyan"), "a save is under way")
         else:
-            table.add_row(
-                name, "", Text(f"{would}remove" if of.dry_run else "removed", style="yellow"), "its save was not committed"
-            )
+            table.add_row(name, "", Text(_verb(of, "remove"), style="yellow"), "its save was not committed")
     parts: list[RenderableType] = []
     if table.row_count:
         parts.append(paper.panel("retention plan" if of.dry_run else "retention", table, "yellow" if of.dry_run else "green"))
     parts.append(Text(_summary(of)))
     return Group(*parts)
+
+
+def _verb(of: Collected, what: str) -> str:
+    """What will be done, or was."""
+    return what if of.dry_run else _DONE[what]
 
 
 def pinned(name: str, *, pinned: bool, changed: bool) -> RenderableType:

@@ -245,7 +245,7 @@ def test_equal_is_said_whatever_the_place(store: CheckpointStore, saved: list[Ca
     ended = typed("diff", "run/2", again.path)
     assert ended.code == 0
     assert "equal: the same kind, state and tensors, in every bit" in ended.out
-    assert "sequence, parent, journal, fingerprint differ: where they stand" in ended.out
+    assert "sequence, parent, journal position, runtime fingerprint differ: where they stand" in ended.out
 
 
 def test_what_is_damaged_is_not_compared(saved: list[Candidate]) -> None:
@@ -262,10 +262,10 @@ def test_gc_says_why_each_one_stays(store: CheckpointStore, saved: list[Candidat
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in dry.out.splitlines() if line.startswith("  0")}
     size = shown_size(fourth.manifest.total_bytes)
     assert rows == {
-        fourth.name: f"{size} kept one of the last",
-        saved[2].name: f"{size} would retire",
-        saved[1].name: f"{size} kept pinned",
-        saved[0].name: "would put into quarantine damaged: files",
+        fourth.name: f"{size} keep one of the last",
+        saved[2].name: f"{size} retire nothing says that it must stay",
+        saved[1].name: f"{size} keep pinned",
+        saved[0].name: "quarantine damaged: files",
     }
     assert saved[2].path.is_dir()
     done = typed("gc", "run", "--keep-last", "1", "--json").document

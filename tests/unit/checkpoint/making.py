@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from recovery.checkpoint import state as states
+from recovery.checkpoint.commit import Attempt, shard_name
 from recovery.checkpoint.kinds import Kind
+from recovery.checkpoint.manifest import Manifest, Slice, TensorEntry
+from recovery.checkpoint.saving import prepare
+from recovery.checkpoint.scanning import Candidate
+from recovery.checkpoint.shards import code_of
+from recovery.checkpoint.store import CheckpointStore
 
 
 @dataclass(frozen=True)
@@ -47,3 +54,29 @@ def same(one: Mapping[str, np.ndarray[Any, Any]], other: Mapping[str, np.ndarray
         and np.ascontiguousarray(one[name]).tobytes() == np.ascontiguousarray(other[name]).tobytes()
         for name in one
     )
+
+
+def cut(
+    store: CheckpointStore, arrays: Mapping[str, np.ndarray[Any, Any]], writers: int, axis: int = 0, state: Any = None
+) -> Candidate:
+    """A committed checkpoint of weights whose tensors lie in several shards, cut along an axis; those without that axis lie in the first."""
+    prepare(store.place)
+    attempt = Attempt(store.place.disk, store.place.checkpoints, len(store.scan()) + 1, "00ff")
+    attempt.begin()
+    parts: list[dict[str, np.ndarray[Any, Any]]] = [{} for _ in range(writers)]
+    tensors = {}
+    for name, array in arrays.items():
+        pieces = np.array_split(array, writers, axis) if array.ndim > axis else [array]
+        slices, at = [], 0
+        for number, piece in enumerate(pieces):
+            offset = tuple(at if each == axis else 0 for each in range(array.ndim))
+            slices.append(Slice(shard_name(number, writers), name, offset, piece.shape))  # empty ones too
+            parts[number][name] = np.ascontiguousarray(piece).reshape(piece.shape)
+            at += piece.shape[axis] if array.ndim > axis else 0
+        tensors[name] = TensorEntry(code_of(array, where=name), array.shape, tuple(slices))
+    written = attempt.write_shards(parts, streams=1)
+    files = (*(each.entry for each in written), attempt.write_state(states.to_bytes(state or {}, store.place.limits)))
+    sequence = len(store.scan())  # the attempt is there already
+    manifest = Manifest(Kind.WEIGHTS, sequence, 0, "", writers, files, dict(sorted(tensors.items())))
+    attempt.write_manifest(manifest)
+    return Candidate(attempt.commit(manifest), manifest)
