@@ -54,9 +54,22 @@ class Candidate:
 
 
 def scan(place: Place) -> Iterator[Candidate | Rejected]:
-    """Everything among the checkpoints, newest first."""
+    """Everything among the checkpoints, newest first. Without the lease, what retention takes away meanwhile may be there or not, and is not damaged."""
     for name, is_directory in newest_first(place.listed()):
-        yield look(place, name) if is_directory else Rejected(name, "name", "it is no directory", damaged=False)
+        found = look(place, name) if is_directory else Rejected(name, "name", "it is no directory", damaged=False)
+        if not (isinstance(found, Rejected) and is_directory and is_gone(place, name)):
+            yield found
+
+
+def is_gone(place: Place, name: str) -> bool:
+    """Whether a directory is no longer among the checkpoints: retention moves it away whole before it deletes anything in it."""
+    try:
+        place.disk.names(place.checkpoints / name)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def newest_first(names: list[tuple[str, bool]]) -> list[tuple[str, bool]]:

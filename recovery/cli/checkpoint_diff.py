@@ -13,7 +13,7 @@ from typing import Any
 
 from recovery.checkpoint import state as states
 from recovery.checkpoint.contrasting import Leaf, Tensor, contrast, work_bytes
-from recovery.checkpoint.errors import CheckpointInvalid, NotACandidate, StoreRefused
+from recovery.checkpoint.errors import CheckpointInvalid, StoreRefused
 from recovery.checkpoint.examining import examine
 from recovery.checkpoint.manifest import STATE, TensorEntry
 from recovery.checkpoint.reading import Directory
@@ -50,15 +50,14 @@ def diff(output: Output, a: Path, b: Path) -> ExitCode:
 
 def _require_whole(found: Found, tell: Callable[[int], None]) -> None:
     examined = examine(found.place, found.candidate, tell)
-    name, store = found.candidate.name, str(found.candidate.path.parent)
+    name, store = found.candidate.name, found.candidate.path.parent
     if examined.gone:
-        problem = "it was taken away while it was read"
-        raise NotACandidate(name=name, store=store, problem=problem, advice="Choose another one.")
+        raise checkpoint_place.taken(name, store)
     if examined.damage:
         first = examined.damage[0]
         raise CheckpointInvalid(where=first.where, problem=first.problem, reason=first.reason)
     if examined.unread:
-        raise StoreRefused(store=store, where=name, problem=examined.unread, fate="Nothing was compared or changed.")
+        raise StoreRefused(store=str(store), where=name, problem=examined.unread, fate="Nothing was compared or changed.")
 
 
 def _tensors(found: Found) -> Tensors:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from recovery.checkpoint.errors import NoStore, NotACandidate, NothingToRestore, StoreRefused
 from recovery.checkpoint.files import LocalDisk
@@ -18,12 +19,15 @@ from recovery.checkpoint.limits import Limits
 from recovery.checkpoint.manifest import FILE
 from recovery.checkpoint.reading import Directory
 from recovery.checkpoint.retention import Keep
-from recovery.checkpoint.scanning import Candidate, Rejected, look
+from recovery.checkpoint.scanning import Candidate, Rejected, is_gone, look
 from recovery.checkpoint.store import STREAMS, CheckpointStore
 from recovery.checkpoint.validating import describe
 
-ID_MIN = 4
+ID_MIN: Final = 4
 """Characters of an id that are taken for one."""
+
+COMMITS: Final = "commits"
+"""Where ObjectCheckpoints keeps its commit records, in whatever holds them: a directory too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,9 @@ def store_at(path: Path, *, keep: Keep | None = None) -> CheckpointStore:
             "it is a URL",
             "A store on a file system is named by its directory; one behind obstore is asked from Python.",
         )
+    elif (path / COMMITS).is_dir():
+        problem = "it is laid out as an object store"
+        advice = "Ask ObjectCheckpoints from Python; one checkpoint in it can be named here by its directory."
     elif not path.exists():
         problem, advice = "there is nothing of that name", "Name the directory that was given to CheckpointStore."
     elif not path.is_dir():
@@ -112,6 +119,10 @@ def described(place: Place, path: Path, *, name: str | None) -> Candidate:
 
 def _store(path: Path, keep: Keep | None = None) -> CheckpointStore | None:
     store = CheckpointStore(path, keep=keep)
+    if (
+        path / COMMITS
+    ).is_dir():  # names mean something else there, and whoever took them for ours would put every one into quarantine
+        return None
     return store if store.place.checkpoints.is_dir() else None
 
 
@@ -128,6 +139,8 @@ def _named(store: CheckpointStore, name: str) -> Found:
     found = look(store.place, name)
     if isinstance(found, Candidate):
         return Found(store.place, found, store)
+    if is_gone(store.place, name):
+        raise taken(name, store.path)
     if found.damaged:
         described(store.place, store.place.checkpoints / name, name=name)  # says it with its own exit code
     raise NotACandidate(name=name, store=str(store.path), problem=found.problem, advice="Choose another one.")
@@ -140,6 +153,11 @@ def _newest(store: CheckpointStore) -> Found:
             return Found(store.place, each, store, tuple(passed))
         passed.append(each)
     raise nothing(store, passed)
+
+
+def taken(name: str, store: Path) -> NotACandidate:
+    """Retention was quicker."""
+    return NotACandidate(name=name, store=str(store), problem="it was taken away while it was read", advice="Choose another one.")
 
 
 def nothing(store: CheckpointStore, passed: list[Rejected]) -> NothingToRestore:

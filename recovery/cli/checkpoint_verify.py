@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -54,11 +55,12 @@ def verify(output: Output, path: Path, name: str | None, *, every: bool, mark: b
         with checkpoint_place.refusals(path, changing=True):
             for each in found:
                 if each.whole or each.damage:
-                    asked.store.mark_verified(each.candidate.name, whole=each.whole)
-    told = Verified(str(path), _judged(found, asked.rejected), total, seconds, marked=mark)
+                    with suppress(NotACandidate):  # retention was quicker; there is nothing left to mark
+                        asked.store.mark_verified(each.candidate.name, whole=each.whole)
+    size = sum(each.candidate.manifest.total_bytes for each in found if not each.gone)
+    told = Verified(str(path), _judged(found, asked.rejected), size, seconds, marked=mark)
     if name is not None and any(each.verdict is Verdict.GONE for each in told.judged):
-        problem = "it was taken away while it was read"
-        raise NotACandidate(name=name, store=str(path), problem=problem, advice="Choose another one.")
+        raise checkpoint_place.taken(name, path)
     code = next((_EXITS[verdict] for verdict in _EXITS if told.of(verdict)), ExitCode.SETTLED)
     output.answer(lambda: _document(told, code), lambda paper: report.verified(paper, told))
     return code

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from obstore.store import LocalStore
 from typer.testing import CliRunner
 
 from docs.generate import DOCUMENTS
 from recovery.checkpoint.lease import LOCK
 from recovery.checkpoint.manifest import JournalPosition
+from recovery.checkpoint.objects import ObjectCheckpoints
 from recovery.checkpoint.planning.units import shown_size
 from recovery.checkpoint.retention import Keep
 from recovery.checkpoint.scanning import Candidate
@@ -79,19 +81,32 @@ def asked(command: tuple[str, ...], path: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("command", ASKING, ids=" ".join)
-@pytest.mark.parametrize("path", ["nowhere", "a file", "a directory", "s3://bucket/run"])
+@pytest.mark.parametrize("path", ["nowhere", "a file", "a directory", "objects"])
 def test_asking_about_no_store_is_one_sentence_and_makes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], path: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a file").touch()
     (tmp_path / "a directory").mkdir()
+    ObjectCheckpoints(LocalStore(tmp_path / "objects", mkdir=True)).save(small(1))
     before = tree(tmp_path)
     ended = typed(*asked(command, path))
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.count("\n") == 1
     assert "is no checkpoint store" in ended.err
     assert tree(tmp_path) == before
+
+
+def test_a_url_is_told_from_a_directory_that_is_not_there() -> None:
+    assert "it is a URL" in typed("list", "s3://bucket/run").err
+
+
+def test_one_checkpoint_of_an_object_store_can_be_looked_at(tmp_path: Path) -> None:
+    saved = ObjectCheckpoints(LocalStore(tmp_path, mkdir=True)).save(small(1))
+    path = tmp_path / "ckpt" / saved.name
+    assert typed("inspect", path, "--json").document["id"] == saved.id
+    assert typed("verify", path).code == 0
+    assert typed("diff", path, path).code == 0
 
 
 @pytest.mark.parametrize("command", [each for each in ASKING if each != ("gc",)], ids=" ".join)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from recovery.checkpoint.errors import CheckpointInvalid, NotACandidate, NothingToRestore, SaveFailed
+from recovery.checkpoint.files import LocalDisk
 from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.marks import Mark, Marks
 from recovery.checkpoint.readback import ReadBack
@@ -229,3 +230,17 @@ def test_a_shard_that_the_safetensors_library_reads_otherwise_is_seen_by_reading
     monkeypatch.setattr("safetensors.safe_open", Other)
     with pytest.raises(SaveFailed, match="put into quarantine"):
         store.save(small(1))
+
+
+def test_what_retention_takes_away_while_somebody_looks_is_not_called_damaged(store: CheckpointStore) -> None:
+    older, newer = store.save(small(0)), store.save(small(1))
+
+    class Slow(LocalDisk):
+        """The older one goes when the newer one is looked at: after both were listed."""
+
+        def open(self, path: Path) -> tuple[int, int]:
+            if older.path.is_dir():
+                store.place.disk.rename(older.path, store.place.trash / older.name)
+            return super().open(path)
+
+    assert [each.name for each in CheckpointStore(store.path, disk=Slow()).scan()] == [newer.name]
