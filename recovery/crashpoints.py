@@ -32,7 +32,7 @@ BRACKETS: Final[dict[str, str]] = {
     "decide": "the user's deciding function",
     "send": "the effect: its request leaves and its reply comes back",
     "probe": "a read-only question",
-    "close": "a tombstone",
+    "close": "a tombstone, or a cancel by key",
     "evidence": "late evidence, outside the fence",
     "release": "giving up the lease",
     "hold": "holding or releasing a contract, for the whole database",

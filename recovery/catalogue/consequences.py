@@ -87,6 +87,7 @@ class _Story:
             budget=Budget(),
             can_probe=self.contract.lookup is not None,
             can_close=self.contract.close,
+            can_cancel=self.contract.cancel_by_key,
             wanted=wanted,
         )
         return conclude(step, situation)

@@ -62,6 +62,7 @@ class Source(StrEnum):
 
     PROBE = "probe"  # an answer to a read-only question
     CLOSE = "close"  # an answer to a tombstone
+    CANCEL = "cancel"  # an answer to a cancel by key, which proves what a probe would
     REPLY = "reply"  # an attempt's own reply, or its silence
     LATE = "late"  # a superseded worker's reply, or one that came after settlement
     PUSH = "push"  # told by the environment, signed
@@ -95,7 +96,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One sending of an intent, durable before its first byte. `purpose`: send, resend or close."""
+    """One sending of an intent, durable before its first byte. `purpose`: send, resend, close or cancel."""
 
     step: str
     number: int  # from 1

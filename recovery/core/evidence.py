@@ -18,6 +18,7 @@ from recovery.core.findings import Findings, Reading, open_items
 from recovery.core.history import EffectStep, Noted
 from recovery.core.policy import Budget
 from recovery.core.timing import (
+    ASKED,
     SAYS_NOTHING,
     SENDING,
     Situation,
@@ -32,12 +33,12 @@ from recovery.core.timing import (
 )
 from recovery.core.trust import weaker, weakest
 
-__all__ = ["Situation", "Timing", "Weighed", "answer_due", "back_off_until", "examine", "weaker", "weigh"]
+__all__ = ["Situation", "Timing", "Weighed", "answer_due", "back_off_until", "cancels", "examine", "weaker", "weigh"]
 
 PRIORITY: Final = tuple(Finding)
 """Which finding counts where several hold: the order of the rows."""
 
-_TRIES: Final = frozenset({Source.REPLY, Source.PROBE, Source.CLOSE})
+_TRIES: Final = frozenset({Source.REPLY, Source.PROBE, Source.CLOSE, Source.CANCEL})
 _DOUBLINGS_MAX: Final = 62
 
 
@@ -95,6 +96,11 @@ def back_off_until(step: EffectStep, budget: Budget) -> int | None:
     return tries[-1].observation.observed_at_us + max(pause, tries[-1].answer.retry_after_us or 0)
 
 
+def cancels(situation: Situation, *, wanted: bool) -> bool:
+    """Whether the question is put as a cancel by key. Never where a backup may have lost what the key was used for."""
+    return situation.can_cancel and not wanted and not situation.restored
+
+
 def answer_due(step: EffectStep) -> int | None:
     """The latest deadline of a re-send or close to which nothing was answered."""
     told = replies(step)
@@ -149,7 +155,7 @@ class _Weighing:
 
     def hopeless(self) -> bool:
         """No key, nothing to ask, nothing to close: waiting would bring nothing."""
-        return not self.contract.keyed and not self.situation.can_probe and not self.situation.can_close
+        return not self.contract.keyed and not self.askable() and not self.situation.can_close
 
     # -- rule 1 --------------------------------------------------------------------------------------------------------
 
@@ -191,7 +197,7 @@ class _Weighing:
         for noted in self.step.observations:
             if noted.answer.kind is AnswerKind.IN_FLIGHT:
                 told = [answer for answer in told if _asked_since(answer, noted)]
-            elif noted.observation.source is Source.PROBE and noted.answer.kind not in SAYS_NOTHING:
+            elif noted.observation.source in ASKED and noted.answer.kind not in SAYS_NOTHING:
                 told.append(noted)
         return told
 
@@ -200,9 +206,13 @@ class _Weighing:
         last = max((attempt.sent_at_us for attempt in exposed_attempts(self.step)), default=None)
         return [noted for noted in self.answers() if last is None or noted.observation.asked_at_us >= last]
 
+    def askable(self) -> bool:
+        """Whether there is a question to put: a probe, or a cancel of what nobody wants."""
+        return self.situation.can_probe or cancels(self.situation, wanted=self.wanted())
+
     def ask(self, exposed: bool) -> Ask:
         situation, timing = self.situation, self.timing
-        if not situation.can_probe:
+        if not self.askable():
             return Ask.NONE
         left = probes_spent(self.step, self.contract) < situation.budget.probes
         if situation.restored:

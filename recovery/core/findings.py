@@ -16,6 +16,9 @@ from recovery.core.facts import Finding
 from recovery.core.history import EffectStep, Noted
 from recovery.core.ids import Epoch
 from recovery.core.timing import (
+    ASKED,
+    CANCELLING,
+    NOTHING_DONE,
     Situation,
     Timing,
     can_be_final,
@@ -26,11 +29,15 @@ from recovery.core.timing import (
     lookup_of,
     possibly_sent,
     quiet_after,
+    replies,
     tombstones,
 )
 
 RECEIPTS: Final = frozenset({AnswerKind.FOUND, AnswerKind.UNSTORABLE, AnswerKind.GONE})
 _HAPPENED: Final = frozenset({OutcomeKind.APPLIED, OutcomeKind.APPLIED_WITHOUT_VALUE, OutcomeKind.MIXED})
+
+_FOUND_NOTHING: Final = NOTHING_DONE | {AnswerKind.ABSENT, AnswerKind.IN_FLIGHT}
+"""Answers of a cancel after which it has removed nothing."""
 
 Findings = dict[Finding, tuple[Noted, ...]]
 
@@ -38,16 +45,22 @@ Findings = dict[Finding, tuple[Noted, ...]]
 @dataclass(frozen=True, slots=True)
 class Reading:
     """A step's evidence, read under one contract. exposed: its attempts that may have acted or may still act, found once, since every
-    receipt and every absence is held against them."""
+    receipt and every absence is held against them. cancels: the numbers of its cancels by key; undoing: of those that may have found something."""
 
     step: EffectStep
     situation: Situation
     contract: Contract
     timing: Timing
     exposed: list[Attempt] = field(init=False, repr=False)
+    cancels: set[int] = field(init=False, repr=False)
+    undoing: set[int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        told, cancels = replies(self.step), {attempt.number for attempt in self.step.attempts if attempt.purpose == CANCELLING}
+        undoing = {number for number in cancels if not told[number] or not told[number] <= _FOUND_NOTHING}
         object.__setattr__(self, "exposed", exposed_attempts(self.step))
+        object.__setattr__(self, "cancels", cancels)
+        object.__setattr__(self, "undoing", undoing)
 
     def all(self) -> Findings:
         """Every finding that holds, with its evidence in the order in which it became known."""
@@ -137,8 +150,8 @@ class Reading:
             return False
         if self.contract.kind is Kind.READ:
             return True
-        if observation.attempt is None:
-            asked = observation.source is Source.PROBE  # else it may be the reply to an attempt that this journal has lost
+        if observation.attempt is None or observation.attempt in self.cancels:
+            asked = observation.source in ASKED  # else it may be the reply to an attempt that this journal has lost
             replayed = asked or self.contract.replay_success is not Replay.CURRENT
             return replayed and lookup_of(self.contract).original and not self.contract.shown_once
         if self.contract.replay_success is not Replay.CURRENT and not self.contract.shown_once:
@@ -244,11 +257,17 @@ class Reading:
         """Rule 2 without (b): a visible receipt would have been there to see."""
         until = self.timing.absence_until_us
         return (
-            noted.observation.source is Source.PROBE
+            noted.observation.source in ASKED
             and can_be_final(self.contract)
             and not self.situation.restored
             and (until is None or noted.observation.observed_at_us < until)
+            and not self._perhaps_undone(noted)
         )
+
+    def _perhaps_undone(self, noted: Noted) -> bool:
+        """Whether a cancel of ours may have removed what this answer did not find: then it happened, and its absence proves nothing."""
+        unseen = lookup_of(self.contract).deletion is not Deletion.VISIBLE
+        return unseen and not self.undoing <= {noted.observation.attempt}
 
     def enforced(self, noted: Noted) -> bool:
         """Rule 2 with (b) held by the environment: a tombstone, or a deadline which its own clock has passed."""

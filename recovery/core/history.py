@@ -33,6 +33,13 @@ DIVERGE: Final = "diverge"
 """The action of a verdict about the whole run: its replay and its record do not fit."""
 
 
+_UNSPENT: Final = {
+    Source.PROBE: frozenset({AnswerKind.UNREACHABLE}),
+    Source.CANCEL: frozenset({AnswerKind.UNREACHABLE, AnswerKind.NOT_SENT}),
+}
+"""Sources of answers to a question, and the answers that spend none."""
+
+
 @dataclass(slots=True)
 class Noted:
     """An observation and where it stands; `seq` is None for late evidence, which is outside the chain."""
@@ -63,11 +70,9 @@ class EffectStep:
 
     @property
     def probes(self) -> int:
-        """How many questions were answered (they count against the durable budget; an outage spends nothing)."""
-        return sum(
-            noted.observation.source is Source.PROBE and noted.answer.kind is not AnswerKind.UNREACHABLE
-            for noted in self.observations
-        )
+        """How many questions were answered (they count against the durable budget; an outage spends nothing, nor does a cancel that never
+        left)."""
+        return sum(noted.answer.kind not in _UNSPENT.get(noted.observation.source, AnswerKind) for noted in self.observations)
 
     @property
     def attempts_allowed(self) -> int:

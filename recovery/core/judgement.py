@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from recovery.core.contracts import Contract, Lookup
 from recovery.core.entries import Answered, AnswerKind, Observation, OutcomeKind, Settled, Verdict
 from recovery.core.errors import InvariantViolated
-from recovery.core.evidence import Situation, Weighed, answer_due, back_off_until, examine
+from recovery.core.evidence import Situation, Weighed, answer_due, back_off_until, cancels, examine
 from recovery.core.facts import Facts, Finding
 from recovery.core.history import EffectStep, Noted
 from recovery.core.rows import Action, ParkingReason, Reason, Row
@@ -42,7 +42,8 @@ class Judgement:
     itself. evidence: sequence numbers of the durable observations behind it (the intent's own where nothing was observed).
     settlement: the entry that settles the step, with the fresh observation inside, or None. news: whether this differs from the
     last recorded verdict, so that judging again appends nothing (a divergence is compared by the history, which keeps it). support: the
-    observations behind the finding; of a contradiction, each item that speaks against the recorded outcome.
+    observations behind the finding; of a contradiction, each item that speaks against the recorded outcome. cancels: the question is put as a
+    cancel by key, which is an attempt.
     """
 
     step: str
@@ -56,6 +57,7 @@ class Judgement:
     news: bool
     timing: Timing
     support: tuple[Noted, ...] = ()
+    cancels: bool = False
 
     @property
     def action(self) -> Action:
@@ -119,6 +121,7 @@ def conclude(step: EffectStep, situation: Situation, fresh: Observation | None =
         news=_news(step, weighed, row, next_look),
         timing=weighed.timing,
         support=weighed.support,
+        cancels=row.action is Action.ASK and cancels(situation, wanted=weighed.facts.wanted),
     )
 
 

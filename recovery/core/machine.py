@@ -45,11 +45,11 @@ from recovery.core.history import DecisionStep, EffectStep, History, Step
 from recovery.core.ids import ROOT, Epoch, check_step_name, digest_bytes, step_id
 from recovery.core.instants import iso
 from recovery.core.judgement import Judgement, conclude
-from recovery.core.operations import Append, Ask, Close, Decide, HoldContract, Now, Send, Sleep
+from recovery.core.operations import Append, Ask, Cancel, Close, Decide, HoldContract, Now, Send, Sleep
 from recovery.core.policy import Budget
 from recovery.core.request import Request, holding
 from recovery.core.rows import Action, ParkingReason
-from recovery.core.timing import possibly_sent
+from recovery.core.timing import CANCELLING, CLOSING, possibly_sent
 
 
 class Unwind(BaseException):
@@ -230,6 +230,8 @@ class Machine:
                     return await self._keep(effect, judgement)
                 case Action.SEND | Action.RESEND | Action.CLOSE:
                     pending = await self._attempt(request, effect, judgement, pending, now_us)
+                case Action.ASK if judgement.cancels:
+                    pending = await self._attempt(request, effect, judgement, pending, now_us)
                 case Action.ASK:
                     await self._append([pending] if pending else [])
                     answer = await Ask(request.subject, effect.intent, str(self.epoch))
@@ -255,6 +257,7 @@ class Machine:
             budget=self.budget,
             can_probe=request.can_probe,
             can_close=request.can_close,
+            can_cancel=request.can_cancel,
             restored=self.restored,
             incarnation=self.epoch.incarnation,
             held=holding(contracts, self.holds()),
@@ -266,14 +269,13 @@ class Machine:
     async def _attempt(
         self, request: Request, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None, now_us: int
     ) -> Observation:
-        """Make one attempt durable, then send or close; the answer comes back as an observation that is not durable yet."""
+        """Make one attempt durable, then send, close or cancel; the answer comes back as an observation that is not durable yet."""
         if self.stopped is not None:
             raise self.stopped  # the workflow went on without this step and has ended
-        closing = judgement.action is Action.CLOSE
         attempt = Attempt(
             step=effect.step,
             number=len(effect.attempts) + 1,
-            purpose=judgement.action.value,
+            purpose=CANCELLING if judgement.cancels else judgement.action.value,
             sent_at_us=now_us,
             send_until_us=now_us + effect.intent.timeout_us,
             epoch=str(self.epoch),
@@ -282,16 +284,17 @@ class Machine:
             await self._append([replace(pending, attempt=attempt)])
         else:
             await self._append([pending, attempt] if pending else [attempt])
-        answer = await self._leave(request, self.history.steps[effect.step], attempt, closing=closing)
-        return await self._observed(
-            effect.step, answer, Source.CLOSE if closing else Source.REPLY, asked_at_us=now_us, attempt=attempt.number
-        )
+        answer = await self._leave(request, self.history.steps[effect.step], attempt)
+        source = {CLOSING: Source.CLOSE, CANCELLING: Source.CANCEL}.get(attempt.purpose, Source.REPLY)
+        return await self._observed(effect.step, answer, source, asked_at_us=now_us, attempt=attempt.number)
 
-    async def _leave(self, request: Request, effect: Step, attempt: Attempt, *, closing: bool) -> Answered:
+    async def _leave(self, request: Request, effect: Step, attempt: Attempt) -> Answered:
         """The attempt itself, durable by now."""
         assert isinstance(effect, EffectStep)
-        if closing:
+        if attempt.purpose == CLOSING:
             return await Close(request.subject, effect.intent, attempt)
+        if attempt.purpose == CANCELLING:
+            return await Cancel(request.subject, effect.intent, attempt)
         first_sent_us = min(each.sent_at_us for each in possibly_sent(effect))
         return await Send(request.subject, effect.intent, attempt, first_sent_us)
 

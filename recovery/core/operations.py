@@ -75,6 +75,15 @@ class Close(Op[Answered]):
 
 
 @dataclass(frozen=True, slots=True)
+class Cancel(Op[Answered]):
+    """Undo what is found under the key, as the attempt that was just made durable, and say what it was."""
+
+    subject: Any
+    intent: Intent
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
 class HoldContract(Op[None]):
     """Hold a contract that turned out not to be true, until a person releases it. The same token again changes nothing."""
 

@@ -28,6 +28,7 @@ class Request:
     can_close: bool
     subject: Any
     valid_until_us: int | None = None  # of this call; the contract may say sooner
+    can_cancel: bool = False
 
     def intent(self, step: str, at_us: int) -> Intent:
         return Intent(

@@ -180,7 +180,8 @@ UNSETTLED: Final = (
         "or none since the time that counts, which has come",
         matches=lambda facts: facts.ask is Ask.DUE and facts.absence is not Absence.ENFORCED,
         paragraph="Crashed between attempt and reply where a re-send is not safe. One read-only question: found is proof at once, "
-        "absent is worth something only if asked late enough. Before closing, because closing an effect that is merely late would "
+        "absent is worth something only if asked late enough. Where nobody wants it any more and the contract can cancel by key, the question is "
+        "put as a cancel, which undoes what it finds and leaves no tombstone. Before closing, because closing an effect that is merely late would "
         "refuse what is wanted.",
         assumes=("A1", "A6"),
         relies_on=("lookup",),

@@ -23,6 +23,10 @@ from recovery.core.trust import UNDECLARED
 
 CLOSING: Final = "close"
 SENDING: Final = "send"
+CANCELLING: Final = "cancel"
+ASKED: Final = frozenset({Source.PROBE, Source.CANCEL})
+"""Sources of answers to a question. A cancel by key is one that also undoes what it finds; it leaves no tombstone."""
+
 NOTHING_DONE: Final = frozenset({AnswerKind.NOT_SENT, AnswerKind.TURNED_AWAY, AnswerKind.REFUSED})
 """Replies which prove that the attempt they answer did nothing."""
 
@@ -38,7 +42,7 @@ class Situation:
     """What a step is judged in, beside its own evidence.
 
     contracts: the pinned one first, then later ones; the weaker counts, field by field.
-    can_probe, can_close: whether there is something to call. wanted: not cancelled; approval and valid_until stand.
+    can_probe, can_close, can_cancel: whether there is something to call. wanted: not cancelled; approval and valid_until stand.
     restored: the journal comes from a backup, so that attempts may be missing. incarnation: the database's, to tell probes
     asked since then. replay_fingerprint: of the replayed call; None when judging from the journal alone.
     same_bytes: the code that makes the request is the code that made the first one.
@@ -49,6 +53,7 @@ class Situation:
     budget: Budget
     can_probe: bool
     can_close: bool
+    can_cancel: bool = False
     wanted: bool = True
     restored: bool = False
     incarnation: int = 0
@@ -93,8 +98,8 @@ def replies(step: EffectStep) -> defaultdict[int, set[AnswerKind]]:
 
 
 def effect_attempts(step: EffectStep) -> list[Attempt]:
-    """Attempts that carry the effect; a close never does."""
-    return [attempt for attempt in step.attempts if attempt.purpose != CLOSING]
+    """Attempts that carry the effect; a close or a cancel never does."""
+    return [attempt for attempt in step.attempts if attempt.purpose not in {CLOSING, CANCELLING}]
 
 
 def possibly_sent(step: EffectStep) -> list[Attempt]:
@@ -123,7 +128,7 @@ def _still_working(step: EffectStep, contract: Contract) -> list[Noted]:
 def attempts_spent(step: EffectStep, contract: Contract, *, closing: bool = False) -> int:
     """How many attempts (or closes) count against the budget: those that may have left, but for those that only met a copy at work."""
     met = {noted.observation.attempt for noted in _still_working(step, contract)}
-    tried = [attempt for attempt in step.attempts if (attempt.purpose == CLOSING) is closing]
+    tried = [attempt for attempt in step.attempts if attempt.purpose == CLOSING] if closing else effect_attempts(step)
     free = [{AnswerKind.IN_FLIGHT} if attempt.number in met else set() for attempt in tried]
     answered = replies(step)
     told = [answered[attempt.number] for attempt in tried]
@@ -132,7 +137,7 @@ def attempts_spent(step: EffectStep, contract: Contract, *, closing: bool = Fals
 
 def probes_spent(step: EffectStep, contract: Contract) -> int:
     """How many questions count against the budget: those that were answered, but for answers that a copy is at work."""
-    met = sum(noted.observation.source is Source.PROBE for noted in _still_working(step, contract))
+    met = sum(noted.observation.source in ASKED for noted in _still_working(step, contract))
     return step.probes - met
 
 
@@ -247,7 +252,7 @@ def _proof_at(step: EffectStep, contract: Contract, exposed: list[Attempt], fenc
         known.append(fence_at)
     deadline = carried_deadline(exposed)
     if contract.enforced is Enforced.DEADLINE and deadline is not None:
-        probed = [noted.answer for noted in step.observations if noted.observation.source is Source.PROBE]
+        probed = [noted.answer for noted in step.observations if noted.observation.source in ASKED]
         if not any(answer.kind is AnswerKind.ABSENT and answer.as_of_us is None for answer in probed):
             known.append(deadline + contract.clock_error_us)
     return min(known, default=None)

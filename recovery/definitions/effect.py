@@ -1,6 +1,6 @@
 """Effects: changes outside our database, defined once and bound to arguments before they are performed.
 
-Owns what an effect is: its body, contract, environment, probe, close and compensation. Knows no engine: a driver makes the
+Owns what an effect is: its body, contract, environment, probe, close, cancel and compensation. Knows no engine: a driver makes the
 call, invokes the body and reports what came out. Invariant: a bound effect can be rebuilt from its name and its stored
 arguments alone, and its body sees the decoded copies on the first attempt too.
 """
@@ -98,6 +98,10 @@ class Bound(Generic[T]):
         """Run the close once. Only if the effect has one."""
         return _present(self.effect.close_body, self.effect, "close")(call, **self.arguments)
 
+    def cancel(self, call: Call) -> Any:
+        """Run the cancel once. Only if the effect has one."""
+        return _present(self.effect.cancel_body, self.effect, "cancel")(call, **self.arguments)
+
 
 class Effect(Generic[P, T]):
     """A definition. Calling it binds arguments and does nothing else."""
@@ -130,6 +134,7 @@ class Effect(Generic[P, T]):
         self.replies = Replies(self.signature.where, self.outcome, self.rejects, original, swallowed)
         self.probe_body: Callable[..., Any] | None = None
         self.close_body: Callable[..., Any] | None = None
+        self.cancel_body: Callable[..., Any] | None = None
         self.compensated_by: Effect[..., Any] | None = None
         self.__doc__ = fn.__doc__
 
@@ -172,11 +177,11 @@ class Effect(Generic[P, T]):
         return self.replies.raised(error)
 
     def probed(self, answer: Any) -> Answered:
-        """The probe or the close returned `answer`."""
+        """The probe, the close or the cancel returned `answer`."""
         return self.replies.probed(answer)
 
     def probe_raised(self, error: BaseException) -> Answered | None:
-        """The probe or the close raised."""
+        """The probe, the close or the cancel raised."""
         return self.replies.probe_raised(error)
 
     def decode_value(self, stored: JSON) -> T:
@@ -222,6 +227,27 @@ class Effect(Generic[P, T]):
             raise refused(self.name, "its contract does not promise an atomic close", "State `close=True` there if that is true.")
         self._check_companion(fn, "close", inspect.currentframe())
         self.close_body = fn
+        return fn
+
+    @overload
+    def cancel(
+        self, fn: Callable[Concatenate[Call, P], Coroutine[Any, Any, Answer[T]]], /
+    ) -> Callable[Concatenate[Call, P], Coroutine[Any, Any, Answer[T]]]: ...
+    @overload
+    def cancel(self, fn: Callable[Concatenate[Call, P], Answer[T]], /) -> Callable[Concatenate[Call, P], Answer[T]]: ...
+    def cancel(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
+        """Define how to cancel by key, where nobody wants the effect any more: undo what is there, and say what it was.
+
+        It answers `Gone()` where it has undone something, now or before; `Found(outcome)` where something is there and can no longer be
+        undone; `Absent()` only where nothing was ever there, as far as a look-up would show; `Accepted()` where the environment does not tell.
+        It leaves no tombstone, so it proves what a probe proves: an absence counts once no copy can act. One that bars the key is a close.
+        """
+        if self.cancel_body is not None:
+            raise refused(self.name, "it has a cancel already", "Define one cancel.")
+        if not self.contract.cancel_by_key:
+            raise refused(self.name, "its contract promises no cancel by key", "State `cancel_by_key=True` there if that is true.")
+        self._check_companion(fn, "cancel", inspect.currentframe())
+        self.cancel_body = fn
         return fn
 
     def compensation(

@@ -58,6 +58,9 @@ def check_complete(effect: Effect[..., Any]) -> None:
     if effect.close_body is None and contract.close:
         problem = "its contract promises a close, and it has none"
         raise _refused("effect", effect.name, problem, f"Define one with `@{effect.name}.close`, or take it out of the contract.")
+    if effect.cancel_body is None and contract.cancel_by_key:
+        problem = "its contract promises a cancel by key, and it has none"
+        raise _refused("effect", effect.name, problem, f"Define one with `@{effect.name}.cancel`, or take it out of the contract.")
 
 
 def _refused(what: str, name: str, problem: str, advice: str) -> DefinitionError:

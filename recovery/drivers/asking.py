@@ -18,7 +18,7 @@ from recovery.core.entries import Answered, AnswerKind, Observation, Source, enc
 from recovery.core.errors import DefinitionError, RecoveryError
 from recovery.core.ids import Epoch
 from recovery.core.instants import moment
-from recovery.core.operations import Ask, Close, Decided, Send, Sleep
+from recovery.core.operations import Ask, Cancel, Close, Decided, Send, Sleep
 from recovery.crashpoints import around
 from recovery.definitions.answer import NotSent, ReplyWas
 from recovery.definitions.call import Call
@@ -53,7 +53,7 @@ class Surroundings:
     progress: Progress | None = None
     nap_seconds_max: float = 1.0
 
-    def question(self, operation: Send | Ask | Close, run_id: str, now_us: int, stamped_us: int | None = None) -> Question:
+    def question(self, operation: Send | Ask | Close | Cancel, run_id: str, now_us: int, stamped_us: int | None = None) -> Question:
         """The call that this operation asks for. `now_us`: the wall clock, just read; `stamped_us`: the boot clock when the attempt was
         stamped. The deadline holds on both: a suspended process must not send because its wall clock stood still or was set back."""
         bound, intent = operation.subject, operation.intent
@@ -62,8 +62,7 @@ class Surroundings:
         send_until_us = attempt.send_until_us if attempt else now_us + intent.timeout_us
         boot_us = self.clock.boot_us()
         ends_us = boot_us + max(0, send_until_us - now_us)  # at once where it is over by the wall clock
-        if stamped_us is not None:
-            ends_us = min(ends_us, stamped_us + intent.timeout_us)
+        ends_us = ends_us if stamped_us is None else min(ends_us, stamped_us + intent.timeout_us)
         call = Call(
             run_id=run_id,
             step=intent.step,
@@ -79,8 +78,9 @@ class Surroundings:
         match operation:
             case Send():
                 bracket, body, answer, raised = "send", bound.invoke, effect.returned, effect.raised
-            case Close():
-                bracket, body, answer, raised = "close", bound.close, effect.probed, effect.probe_raised
+            case Close() | Cancel():
+                body = bound.close if isinstance(operation, Close) else bound.cancel
+                bracket, answer, raised = "close", effect.probed, effect.probe_raised
             case _:
                 bracket, body, answer, raised = "probe", bound.ask, effect.probed, effect.probe_raised
         ask, abandoned = partial(_in_time, call, body) if attempt else partial(body, call), threading.Event()
@@ -97,7 +97,7 @@ class Surroundings:
             abandoned=abandoned,
         )
 
-    def _keep(self, operation: Send | Close, run_id: str, answer: Answered) -> None:
+    def _keep(self, operation: Send | Close | Cancel, run_id: str, answer: Answered) -> None:
         """Late evidence about an attempt whose caller was cancelled. Best effort: without it the attempt is unknown, as it was."""
         attempt, now_us = operation.attempt, self.clock.wall_us()
         late = Observation(

@@ -19,6 +19,7 @@ from recovery.core.operations import (
     Append,
     Ask,
     Boot,
+    Cancel,
     Close,
     Decide,
     Decided,
@@ -100,7 +101,7 @@ class Driver(ABC):
                 return self.surroundings.clock.boot_us()
             case HoldContract():
                 return await self._hold(operation)
-            case Send() | Ask() | Close():
+            case Send() | Ask() | Close() | Cancel():
                 return await self._ask(operation)
             case Decide():
                 return await self._decide(operation.subject)
@@ -111,7 +112,7 @@ class Driver(ABC):
             case _:
                 raise AssertionError(operation)
 
-    async def _ask(self, operation: Send | Ask | Close) -> Answered:
+    async def _ask(self, operation: Send | Ask | Close | Cancel) -> Answered:
         stamped_us = None if isinstance(operation, Ask) else self._read.get(operation.attempt.sent_at_us)
         asked = self.surroundings.question(operation, self._run_id, await self._now(), stamped_us)
         if asked.too_late:

@@ -54,6 +54,7 @@ class Session:
             can_close=effect.close_body is not None,
             subject=bound,
             valid_until_us=bound.valid_until_us,
+            can_cancel=effect.cancel_body is not None,
         )
 
     async def decide(self, step: str, deciding: Deciding) -> Any:

@@ -13,10 +13,11 @@ from typing import Final
 from recovery.claims import World
 from recovery.core.contracts import Contract
 from recovery.core.entries import JSON, Answered, AnswerKind, Observation, Override, Settled, Source, Verb
+from recovery.core.evidence import cancels
 from recovery.core.history import EffectStep
 from recovery.core.judgement import Judgement, conclude
 from recovery.core.rows import Row
-from recovery.core.timing import Timing, attempts_spent, lookup_of
+from recovery.core.timing import ASKED, Timing, attempts_spent, lookup_of
 from recovery.core.trust import weakest
 from recovery.core.verdicts import ROW_BY_NAME
 from recovery.operators.advice import SETTLED_BY
@@ -161,14 +162,16 @@ def _orders(stands: Standing) -> Iterator[Change]:
 
 def _answers(stands: Standing) -> Iterator[Change]:
     situation, attempts = stands.situation, stands.effect.attempts
-    if situation.can_probe and not situation.scope_changed:
+    cancelled = cancels(situation, wanted=stands.judgement.facts.wanted)
+    source, question = (Source.CANCEL, "a cancel by key") if cancelled else (Source.PROBE, "a probe")
+    if (situation.can_probe or cancelled) and not situation.scope_changed:
         for kind in _ASKED:
-            told = stands.hypothetically(_said(stands, kind, Source.PROBE, situation.now_us))
-            yield Change(what=f"a probe answers {_word(kind)}", row=told.row)
+            told = stands.hypothetically(_said(stands, kind, source, situation.now_us))
+            yield Change(what=f"{question} answers {_word(kind)}", row=told.row)
         at_us = stands.judgement.timing.counts_at_us
         if at_us > situation.now_us:
-            late = stands.hypothetically(_said(stands, AnswerKind.ABSENT, Source.PROBE, at_us), at_us)
-            yield Change(what="a probe answers absent then", row=late.row, at_us=at_us)
+            late = stands.hypothetically(_said(stands, AnswerKind.ABSENT, source, at_us), at_us)
+            yield Change(what=f"{question} answers absent then", row=late.row, at_us=at_us)
     if attempts:
         for kind in (AnswerKind.FOUND, AnswerKind.REFUSED):
             told = stands.hypothetically(_said(stands, kind, Source.LATE, situation.now_us, attempts[-1].number))
@@ -214,7 +217,7 @@ def _word(kind: AnswerKind) -> str:
 def _said(stands: Standing, kind: AnswerKind, source: Source, at_us: int, attempt: int | None = None) -> Observation:
     """An answer of this kind as the environment would most plainly give it."""
     contract = stands.situation.contracts[0]
-    original = source is not Source.PROBE or lookup_of(contract).original
+    original = source not in ASKED or lookup_of(contract).original
     value = _plain_value(stands, contract) if kind is AnswerKind.FOUND else None
     error = "a declared rejection" if kind is AnswerKind.REFUSED else ""
     answer = Answered(kind=kind, value=value, error=error, original=original)

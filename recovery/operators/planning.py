@@ -115,7 +115,7 @@ async def _asked(
 
     asker: the epoch that the run has, so that an environment which fences by epochs fences nobody because of a plan."""
     answers: list[Answered] = []
-    while judgement.action is Action.ASK and len(answers) < questions:
+    while judgement.action is Action.ASK and not judgement.cancels and len(answers) < questions:
         asked_at_us = await Now()
         answer = await Ask(request.subject, effect.intent, asker)
         answers.append(answer)

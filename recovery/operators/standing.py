@@ -95,6 +95,7 @@ def alone(loaded: Loaded, effect: EffectStep, now_us: int, budget: Budget, holds
         budget=budget,
         can_probe=contract.lookup is not None,
         can_close=contract.close,
+        can_cancel=contract.cancel_by_key,
         restored=loaded.restored,
         incarnation=loaded.incarnation,
         held=loaded.history.held is not None or holding((contract,), holds),

@@ -1,6 +1,6 @@
 """Effects over the simulated environment, for every class of contract and in both colours, from one definition.
 
-Owns what a body, a probe and a close are. Knows no engine. Invariant: the `async def` form does what the `def` form does.
+Owns what a body, a probe, a close and a cancel are. Knows no engine. Invariant: the `async def` form does what the `def` form does.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any, Final
 
 from recovery.core.contracts import Batch, Contract, Kind
-from recovery.definitions.answer import Answer
+from recovery.definitions.answer import Absent, Answer, Gone
 from recovery.definitions.batched import Batched
 from recovery.definitions.call import Call
 from recovery.definitions.effect import Effect, effect
@@ -41,7 +41,7 @@ def reserving(
 ) -> Effect[..., Any]:
     """An effect that takes `qty` of `sku` out of the simulated stock, under `contract`; a batch takes `items`, each with those two.
 
-    It has a probe where the contract promises a look-up, and a close where it promises one. The value is
+    It has a probe where the contract promises a look-up, and a close or a cancel where it promises one. The value is
     `{"receipt": ..., "sku": ..., "qty": ...}`; of an atomic batch `{"receipt": ..., "items": ...}`, of one whose items have results of their own `Batched`; a
     store that swallows duplicates gives none; a pure read gives `{"sku": ..., "available": ...}`. Too little stock is the rejection
     `OutOfStock`.
@@ -55,12 +55,19 @@ def reserving(
     def close(call: Call, **arguments: Any) -> Answer[Any]:  # noqa: ARG001  # a close has its effect's parameters
         return connection().close(call)
 
+    def cancel(call: Call, **arguments: Any) -> Answer[Any]:
+        if connection().cancel(call):
+            return Gone()
+        return look_up(call, **arguments) if contract.lookup is not None else Absent()
+
     define = effect(contract, environment=environment, rejects=(OutOfStock,), timeout=timeout, name=name)
     made: Effect[..., Any] = define(_coloured(body, is_async))
     if contract.lookup is not None:
         made.probe(_coloured(_as(body, look_up), is_async))
     if contract.close:
         made.close(_coloured(_as(body, close), is_async))
+    if contract.cancel_by_key:
+        made.cancel(_coloured(_as(body, cancel), is_async))
     return made
 
 

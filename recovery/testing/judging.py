@@ -59,6 +59,7 @@ def _row(world: World, loaded: Loaded, entry: Verdict | Settled, seq: int, late:
         budget=world.budget,
         can_probe=askable.can_probe,
         can_close=askable.can_close,
+        can_cancel=askable.can_cancel,
         restored=restored,
         incarnation=loaded.rows[seq - 1].epoch.incarnation,
         scope_changed=entry.row == "scope-changed" and bool(world.scopes - {step.intent.scope}),

@@ -53,7 +53,7 @@ class RefusedAppend(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left(Event):
-    """A request's first byte left a process. `purpose`: send, close."""
+    """A request's first byte left a process. `purpose`: send, close, cancel."""
 
     process: str
     run_id: str

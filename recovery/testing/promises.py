@@ -28,6 +28,10 @@ _NOTHING_DONE: Final = {AnswerKind.NOT_SENT, AnswerKind.TURNED_AWAY, AnswerKind.
 _KEYLESS: Final = {Kind.NAMED, Kind.PREPARED, Kind.PROBEABLE, Kind.OPAQUE}
 
 
+_NO_EFFECT = frozenset({"close", "cancel"})
+"""Purposes of attempts that never carry the effect."""
+
+
 def i1_once(world: World) -> Problems:
     """At most one applied effect per step; without a key, no new attempt before the earlier ones are proven without effect."""
     for key, times in world.executions().items():
@@ -47,7 +51,7 @@ def _unproven_attempts(run_id: str, effect: EffectStep, loaded: Loaded) -> Probl
     open_attempts: dict[int, int] = {}  # number -> its deadline
     for entry in loaded.entries:
         for attempt in attempts_in(entry):
-            if attempt.step != effect.step or attempt.purpose == "close":
+            if attempt.step != effect.step or attempt.purpose in _NO_EFFECT:
                 continue
             known = [late for late in heard_late if late.observed_at_us <= attempt.sent_at_us]
             still = set(open_attempts) - {late.attempt for late in known if late.answer.kind in _NOTHING_DONE}
@@ -211,7 +215,7 @@ def i8_it_ends(world: World) -> Problems:
         for effect in loaded.history.effects:
             free = {AnswerKind.NOT_SENT, AnswerKind.IN_FLIGHT}  # it never left, or met a copy at work, which time bounds
             unspent = {noted.observation.attempt for noted in effect.observations if noted.answer.kind in free}
-            sent = sum(attempt.purpose != "close" and attempt.number not in unspent for attempt in effect.attempts)
+            sent = sum(attempt.purpose not in _NO_EFFECT and attempt.number not in unspent for attempt in effect.attempts)
             busy = sum(
                 noted.observation.attempt is None and noted.answer.kind is AnswerKind.IN_FLIGHT for noted in effect.observations
             )

@@ -77,6 +77,7 @@ class EffectSpec(Strict):
     clock_error: Duration | None = Field(None, description="how far two clocks may differ")
     lookup: LookupSpec | None = Field(None, description="what can be asked")
     close: bool | None = Field(None, description="a key can be closed")
+    cancel_by_key: bool | None = Field(None, description="what is under a key can be undone, without a tombstone")
     fail_open: bool | None = Field(None, description="without its key store it executes unprotected")
     mismatch_checked: bool | None = Field(None, description="another request under a known key is refused")
     lock_outlives_execution: bool | None = Field(None, description="copies are serialised until the first has ended")

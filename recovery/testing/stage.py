@@ -316,7 +316,9 @@ def _stop_of(move: Run | Recover | Resume) -> StopAt | None:
 
 
 def _askable(made: Effect[..., Any]) -> Askable:
-    return Askable(made.probe_body is not None, made.close_body is not None, microseconds(made.timeout))
+    return Askable(
+        made.probe_body is not None, made.close_body is not None, microseconds(made.timeout), made.cancel_body is not None
+    )
 
 
 def _imported(name: str | None) -> Workflow[..., Any]:

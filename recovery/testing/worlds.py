@@ -27,6 +27,7 @@ class Askable:
     can_probe: bool
     can_close: bool
     timeout_us: int
+    can_cancel: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from recovery.crashpoints import BRACKETS
 from tests.architecture.source import PACKAGE, modules, relative, tree
 
 DURABLE = frozenset({"open_run", "claim", "append", "add_evidence", "release", "add_hold", "forget", "raise_incarnation"})
-USER = frozenset({"_call", "invoke", "ask", "make", "body", "probe_body", "close_body"})
+USER = frozenset({"_call", "invoke", "ask", "make", "body", "probe_body", "close_body", "cancel_body"})
 ON_DISK = frozenset(
     {"make_directory", "create", "reserve", "write", "sync", "rename", "replace", "sync_directory", "unlink", "remove_directory"}
 )

@@ -37,6 +37,12 @@ class Copy(NamedTuple):
     elsewhere: bool = False
     epoch: Epoch = Epoch(0, 0)
     bytes: int = 0
+    cancelling: bool = False
+
+    @property
+    def acts(self) -> bool:
+        """Whether it carries the effect."""
+        return not self.closing and not self.cancelling
 
 
 class World(NamedTuple):
@@ -101,6 +107,8 @@ class Environment:
         after = world._replace(copies=tuple(rest))
         if copy.closing:
             return self._close(after, now)
+        if copy.cancelling:
+            return self._cancel(after, now)
         contract, clock = self.contract, now + self.skew
         if contract.enforced is Enforced.DEADLINE and clock > copy.deadline:
             return [("refuses it: its deadline is over", after, TURNED_AWAY)]
@@ -119,7 +127,7 @@ class Environment:
             happenings += [
                 (f"{label}, its key store being down", *rest) for label, *rest in self._execute(after, now, recorded=False)
             ]
-        if self.busy and any(not other.closing for other in rest):
+        if self.busy and any(other.acts for other in rest):
             happenings.append(("is busy with another copy", after, _told[AnswerKind.IN_FLIGHT]))
         return happenings
 
@@ -242,6 +250,17 @@ class Environment:
             happenings.append(("accepts the close, its key store being down", world, _told[AnswerKind.CLOSED]))
         return happenings
 
+    def _cancel(self, world: World, now: int) -> list[Happening]:
+        """It sees what a question sees, undoes what is there, and leaves nothing that would bar a late copy."""
+        happenings: list[Happening] = []
+        for label, answer in self._looked(world, now):
+            if answer.kind is AnswerKind.FOUND:
+                undone = world._replace(events=(*world.events, (now, DELETED)))
+                happenings.append(("cancels what it finds", undone, _told[AnswerKind.GONE]))
+            else:
+                happenings.append((f"finds nothing to cancel, and {label}", world, answer))
+        return happenings
+
     def _kept(self, world: World, now: int) -> str | None:
         """What a close sees: the key's record, while it is kept."""
         known = self.known(world, now)
@@ -270,7 +289,7 @@ class Environment:
                 if self.contract.enforced is Enforced.DEADLINE:
                     answer = Answered(**{**_shallow(answer), "as_of_us": as_of + self.skew})
                 answers.setdefault(answer, f"answers {answer.kind.value}, as of {as_of}")
-        if self.busy and any(not copy.closing for copy in world.copies):
+        if self.busy and any(copy.acts for copy in world.copies):
             answers.setdefault(_told[AnswerKind.IN_FLIGHT], "says that a copy is in flight")
         return [(label, answer) for answer, label in answers.items()]
 

@@ -95,7 +95,7 @@ def _check_spinning(before: State, stretch: Stretch, now: int) -> None:
 
 def _check_unanswered(step: EffectStep, stretch: Stretch, now: int) -> None:
     """I7: a re-send or close that may still be answered is not followed by another."""
-    if stretch.ends not in {"send", "close"} or stretch.attempt is None or stretch.attempt.purpose == "send":
+    if stretch.ends not in {"send", "close", "cancel"} or stretch.attempt is None or stretch.attempt.purpose == "send":
         return
     for attempt in step.attempts[:-1]:
         if attempt.purpose != "send" and not step.replies_of(attempt.number) and now < attempt.send_until_us:
@@ -168,7 +168,7 @@ def check_calm(stage: Stage, state: State) -> str:
             return stretch.ends
         if stretch.ends == "sleep":
             calm = calm._replace(now=stretch.until, owner=None)
-        elif stretch.ends in {"send", "close"}:
+        elif stretch.ends in {"send", "close", "cancel"}:
             copy = calm.world.copies[-1]
             _, world, reply = stage.environment.land(calm.world, copy, calm.now)[0]
             assert calm.owner is not None

@@ -151,6 +151,14 @@ CONTRACTS: Final[dict[str, Contract]] = {
     "probeable, disconnect cancels": replace(PROBEABLE, disconnect_cancels=True),
     "probeable, trusting, disconnect cancels": replace(TRUSTING, disconnect_cancels=True),
     "probeable, can be cancelled by key": replace(PROBEABLE, cancel_by_key=True),
+    "probeable, trusting, can be cancelled by key": replace(TRUSTING, cancel_by_key=True),
+    "probeable, trusting, can be cancelled by key, removable": replace(
+        TRUSTING, cancel_by_key=True, lookup=Lookup(deletion=Deletion.VISIBLE)
+    ),
+    "probeable, trusting, can be cancelled by key, lagging": replace(TRUSTING, cancel_by_key=True, lookup=Lookup(lag_us=1)),
+    "probeable, deadline, can be cancelled by key": replace(DEADLINE, cancel_by_key=True),
+    "keyed, can be cancelled by key": replace(KEYED, cancel_by_key=True),
+    "keyed, can be asked and cancelled by key": replace(KEYED, cancel_by_key=True, lookup=Lookup(deletion=Deletion.VISIBLE)),
     "probeable, wanted for a while": replace(TRUSTING, valid_for_us=6),
     "probeable, batch item by item": replace(PROBEABLE, batch=Batch.PER_ITEM_RESULT),
     "probeable, batch item by item, trusting": replace(TRUSTING, batch=Batch.PER_ITEM_RESULT),
@@ -227,6 +235,8 @@ def _allowances(name: str, contract: Contract) -> Iterator[tuple[str, Allowance,
         yield "restored, and somebody takes the name", ALONE._replace(taken=1, restored=1), {}
     if name in BUSY:
         yield "busy", TWO, {"busy": True}
+    if contract.cancel_by_key:
+        yield "two workers, no longer wanted", TWO._replace(unwanted=1, silent=1), {}
     if name in THREE:
         yield "three workers", Allowance(claims=2, stalls=1), {"attempts": 3}
     if name in UPGRADED:

@@ -110,7 +110,8 @@ class Stage:
         self.environment = Environment(setting.actual or contract, skew=setting.skew, fails=setting.fails, busy=setting.busy)
         can_probe = contract.lookup is not None if setting.can_probe is None else setting.can_probe
         budget = budget_of(setting.attempts, setting.probes)
-        self.workers = Workers(setting.contracts, budget, can_probe=can_probe, can_close=contract.close)
+        self.workers = Workers(setting.contracts, budget, can_probe=can_probe, can_close=contract.close,
+                               can_cancel=contract.cancel_by_key)  # fmt: skip
 
     def start(self) -> State:
         setting = self.setting
@@ -122,11 +123,11 @@ class Stage:
     def enter(self, state: State, stretch: Stretch) -> State:
         """The state in which the owner has run this stretch and waits again, or has left."""
         world, owner, elsewhere = state.world, None, state.flags.scope != "here"
-        if stretch.ends in {"send", "close"}:
+        if stretch.ends in {"send", "close", "cancel"}:
             assert stretch.attempt is not None
             attempt = stretch.attempt
             copy = Copy(attempt.number, stretch.ends == "close", self._bound(attempt.send_until_us), attempt.send_until_us,
-                        self._first_sent(stretch), elsewhere, self._sender(attempt), int(state.flags.upgraded))  # fmt: skip
+                        self._first_sent(stretch), elsewhere, self._sender(attempt), int(state.flags.upgraded), stretch.ends == "cancel")  # fmt: skip
             world = world._replace(copies=tuple(sorted((*world.copies, copy))))
             owner = Worker(stretch.ends, attempt.number, state.now, stretch.until, elsewhere=elsewhere)
         elif stretch.ends in {"ask", "sleep"}:
@@ -198,6 +199,8 @@ class Stage:
         there = state.world._replace(copies=tuple(rest))
         if copy.closing:
             return [("closes the key in another account", there, Answered(kind=AnswerKind.CLOSED))]
+        if copy.cancelling:
+            return [("finds nothing to cancel in another account", there, Answered(kind=AnswerKind.ABSENT))]
         applied = there._replace(events=(*there.events, (state.now, OURS)))
         return [("applies it in another account", applied, receipt(executions(applied), original=True))]
 
@@ -242,7 +245,7 @@ class Stage:
     def _answered(
         self, state: State, owner: Worker, answer: Answered, left: Allowance, label: str = ""
     ) -> tuple[str, State, Stretch]:
-        source = {"send": Source.REPLY, "close": Source.CLOSE, "ask": Source.PROBE}[owner.phase]
+        source = {"send": Source.REPLY, "close": Source.CLOSE, "ask": Source.PROBE, "cancel": Source.CANCEL}[owner.phase]
         told = observation(answer, source, owner.asked, state.now, owner.number, state.flags.incarnation)
         stretch = self.workers.stretch(state.journal, told, state.now, state.flags)
         after = self.enter(state._replace(left=left), stretch)
@@ -334,6 +337,6 @@ def _less(left: Allowance, name: str, free: bool = False) -> Allowance:
 
 def _told(label: str, stretch: Stretch) -> str:
     rows = ", ".join(stretch.rows)
-    more = {"send": "sends", "close": "closes", "ask": "asks", "sleep": f"waits until {stretch.until}", "park": "parks",
+    more = {"send": "sends", "close": "closes", "cancel": "cancels", "ask": "asks", "sleep": f"waits until {stretch.until}", "park": "parks",
             "settled": "settles"}[stretch.ends]  # fmt: skip
     return f"{label}; it judges {rows}, and {more}"

@@ -18,7 +18,7 @@ from recovery.core.evidence import Situation
 from recovery.core.history import EffectStep, History, fold
 from recovery.core.ids import Epoch
 from recovery.core.machine import Machine, Unwind
-from recovery.core.operations import Append, Ask, Close, HoldContract, Now, Op, Send, Sleep
+from recovery.core.operations import Append, Ask, Cancel, Close, HoldContract, Now, Op, Send, Sleep
 from recovery.core.policy import Budget
 from recovery.core.request import Request
 from tests.model.environment import Fields
@@ -59,7 +59,7 @@ class Flags(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """What a worker did between two answers. rows: what was concluded on the way. ends: send, close, ask, sleep, park or settled."""
+    """What a worker did between two answers. rows: what was concluded on the way. ends: send, close, cancel, ask, sleep, park or settled."""
 
     journal: int
     ends: str
@@ -137,12 +137,15 @@ def _appended(journal: Journal, entry: Entry) -> Journal:
 class Workers:
     """All workers of one setting: they differ only in what they know."""
 
-    def __init__(self, contracts: tuple[Contract, ...], budget: Budget, *, can_probe: bool, can_close: bool) -> None:
+    def __init__(
+        self, contracts: tuple[Contract, ...], budget: Budget, *, can_probe: bool, can_close: bool, can_cancel: bool = False
+    ) -> None:
         self.journals = Journals()
         self.contracts = contracts
         self.budget = budget
         self.can_probe = can_probe
         self.can_close = can_close
+        self.can_cancel = can_cancel
         self._stretches: dict[tuple[int, Observation | None, int, Flags], Stretch] = {}
 
     def stretch(self, journal: int, pending: Observation | None, now: int, flags: Flags) -> Stretch:
@@ -183,6 +186,7 @@ class Workers:
         return Request(
             effect="reserve", environment="inventory", scope=flags.scope, key="k", fingerprint="f", arguments=_ARGUMENTS,
             contract=self.contracts[-1], timeout_us=TIMEOUT, can_probe=self.can_probe, can_close=self.can_close, subject=None,
+            can_cancel=self.can_cancel,
         )  # fmt: skip
 
     def _drive(self, machine: Watched, procedure: Coroutine[Op[Any], Any, Settled], journal: int, now: int) -> Stretch:
@@ -208,10 +212,10 @@ class Workers:
     def _asked(self, machine: Watched, operation: Op[Any], now: int) -> Stretch:
         step = self.journals.step(self._at)
         match operation:
-            case Send(attempt=attempt) | Close(attempt=attempt):
+            case Send(attempt=attempt) | Close(attempt=attempt) | Cancel(attempt=attempt):
                 if step is None or not step.attempts or step.attempts[-1] != attempt:
                     raise Violated(f"I4: attempt {attempt.number} leaves, and is not durable")
-                ends = "close" if isinstance(operation, Close) else "send"
+                ends = {Close: "close", Cancel: "cancel"}.get(type(operation), "send")
                 return self._ended(machine, ends, attempt=attempt, until=attempt.send_until_us)
             case Ask():
                 return self._ended(machine, "ask", until=now + TIMEOUT)

@@ -80,6 +80,9 @@ class Story:
     def closed(self, at: int, kind: str = "closed", **answer: Any) -> Story:
         return self._observe(Source.CLOSE, at, kind, self.attempts, None, answer)
 
+    def cancelled(self, at: int, kind: str, **answer: Any) -> Story:
+        return self._observe(Source.CANCEL, at, kind, self.attempts, None, answer)
+
     def operator(self, at: int, kind: str, **answer: Any) -> Story:
         return self._observe(Source.OPERATOR, at, kind, None, None, answer)
 

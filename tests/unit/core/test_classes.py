@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -24,14 +25,19 @@ from recovery.contracts import (
     Replay,
     Swallow,
 )
+from recovery.core.contracts import Contract
 from recovery.core.entries import OutcomeKind
+from recovery.core.judgement import Judgement
 from recovery.core.policy import Budget
 from recovery.core.rows import Action
-from tests.unit.core.making import ERROR, KEYED, OPAQUE, H, M, S, Story, quiet, sent
+from recovery.core.timing import attempts_spent, probes_spent
+from recovery.errors import DefinitionError
+from tests.unit.core.making import ERROR, KEYED, OPAQUE, TIMEOUT, H, M, S, Story, quiet, sent
 
 READ = Read()
 DAY = timedelta(days=1)
-LATER = quiet(30 * S) + 1
+QUIET = quiet(30 * S)
+LATER = QUIET + 1
 VISIBLE = Lookup(deletion=Deletion.VISIBLE)
 
 # -- read ------------------------------------------------------------------------------------------------------------------
@@ -259,10 +265,101 @@ def test_a_key_covers_a_request_that_was_stopped_half_way() -> None:
     assert sent().reply(S, "unreachable").row(M, Keyed(window=DAY, disconnect_cancels=True)) == 30
 
 
-def test_cancelling_by_key_is_no_close() -> None:
-    """Unwanted, and the only thing on offer leaves no tombstone: a late copy would still act."""
-    cancel = Keyed(window=DAY, cancel_by_key=True)
-    assert sent().row(S, cancel, wanted=False) == 45
+CANCEL = Keyed(window=DAY, cancel_by_key=True)
+CANCEL_VISIBLY = Probeable(cancel_by_key=True, trust_settle=True, lookup=VISIBLE)
+CANCEL_UNSEEN = Probeable(cancel_by_key=True, trust_settle=True)
+
+
+def unwanted(story: Story, now: int, contract: Contract, **situation: Any) -> Judgement:
+    return story.conclude(now, contract, wanted=False, can_probe=False, can_cancel=True, **situation)
+
+
+def test_what_nobody_wants_is_asked_for_by_a_cancel() -> None:
+    """In the place of a probe: where a close would bar the key, a cancel only asks, and undoes what it finds."""
+    judgement = unwanted(sent(), S, CANCEL)
+    assert (judgement.row.number, judgement.cancels) == (34, True)
+    assert sent().row(S, CANCEL, wanted=False) == 45, "without one there is nothing to ask"
+    assert not sent().conclude(S, CANCEL, can_cancel=True).cancels, "what is wanted is sent again"
+    assert not sent().conclude(S, Probeable(cancel_by_key=True), can_cancel=True).cancels, "what is wanted is probed for"
+
+
+def test_what_a_cancel_undid_has_happened() -> None:
+    judgement = unwanted(sent().attempt(S, "cancel").cancelled(2 * S, "gone"), 3 * S, CANCEL)
+    assert (judgement.row.number, judgement.action) == (11, Action.ADOPT)
+
+
+def test_what_a_cancel_could_not_undo_is_adopted() -> None:
+    assert unwanted(sent().attempt(S, "cancel").cancelled(2 * S, "found"), 3 * S, replace(CANCEL, lookup=Lookup())).row.number == 8
+
+
+@pytest.mark.parametrize(
+    ("asked", "row"),
+    [(QUIET, 34), (QUIET + 1, 37)],
+)
+def test_a_cancel_that_found_nothing_counts_only_when_no_copy_can_act(asked: int, row: int) -> None:
+    """It leaves no tombstone: a copy that lands after an early one is there to be cancelled by the next."""
+    story = sent().attempt(asked, "cancel").cancelled(asked, "absent")
+    assert unwanted(story, QUIET + 1, CANCEL_UNSEEN).row.number == row
+
+
+def test_before_that_a_cancel_that_found_nothing_is_repeated_then() -> None:
+    story = sent().attempt(S, "cancel").cancelled(2 * S, "absent")
+    judgement = unwanted(story, 3 * S, CANCEL_UNSEEN)
+    assert (judgement.row.number, judgement.next_look_us) == (38, QUIET + 1)
+
+
+def test_a_keyed_cancel_that_found_nothing_is_no_proof() -> None:
+    assert unwanted(sent().attempt(LATER, "cancel").cancelled(LATER, "absent"), LATER, CANCEL).row.number == 40
+
+
+def test_a_cancel_that_does_not_tell_what_it_found_leaves_it_to_a_person() -> None:
+    assert unwanted(sent().attempt(LATER, "cancel").cancelled(LATER, "accepted"), LATER, CANCEL).row.number == 45
+
+
+@pytest.mark.parametrize(("contract", "row"), [(CANCEL_UNSEEN, 40), (CANCEL_VISIBLY, 37)])
+def test_nothing_found_after_a_cancel_of_ours_may_be_what_that_removed(contract: Contract, row: int) -> None:
+    """The first cancel's reply was lost. Where a removed object shows, the second would have seen it."""
+    story = sent().attempt(S, "cancel").attempt(LATER, "cancel").cancelled(LATER, "absent")
+    assert unwanted(story, LATER, contract).row.number == row
+
+
+@pytest.mark.parametrize("kind", ["absent", "not_sent", "turned_away", "in_flight"])
+def test_a_cancel_that_removed_nothing_spoils_no_later_answer(kind: str) -> None:
+    story = sent().attempt(S, "cancel").cancelled(2 * S, kind).attempt(LATER, "cancel").cancelled(LATER, "absent")
+    assert unwanted(story, LATER, CANCEL_UNSEEN).row.number == 37
+
+
+def test_an_unanswered_cancel_is_waited_for() -> None:
+    story = sent().attempt(M, "cancel")
+    assert unwanted(story, M + TIMEOUT - 1, CANCEL).row.number == 25
+    assert unwanted(story, M + TIMEOUT, CANCEL).row.number == 34
+
+
+def test_a_restored_step_is_not_cancelled() -> None:
+    """What the key was used for in the lost time nobody knows."""
+    assert unwanted(sent(), M, CANCEL, restored=True).row.number == 27
+
+
+def test_a_cancel_carries_no_effect() -> None:
+    """It spends a question and no attempt, and no window counts from it."""
+    story = Story().attempt(S).reply(2 * S, "not_sent").attempt(M, "cancel").cancelled(M, "absent")
+    judgement = unwanted(story, LATER, CANCEL)
+    assert judgement.row.number == 20
+    assert judgement.timing.quiet_at_us is None
+    asked = sent().attempt(M, "cancel").cancelled(M, "absent")
+    assert (attempts_spent(asked.step, CANCEL), probes_spent(asked.step, CANCEL)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spent"), [("unreachable", 0), ("not_sent", 0), ("in_flight", 0), ("turned_away", 1), ("absent", 1)]
+)
+def test_a_cancel_that_was_not_answered_spends_no_question(kind: str, spent: int) -> None:
+    assert probes_spent(sent().attempt(M, "cancel").cancelled(M, kind).step, CANCEL) == spent
+
+
+def test_a_cancel_that_leaves_a_tombstone_is_a_close() -> None:
+    with pytest.raises(DefinitionError, match="it is not a close"):
+        Keyed(window=DAY, close=True, cancel_by_key=True)
 
 
 # -- valid_for -------------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from recovery.core.entries import (
     Opened,
     OutcomeKind,
     Settled,
+    Source,
     Status,
     Verdict,
 )
@@ -26,7 +27,7 @@ from recovery.core.errors import ConcurrentStep, EffectInDoubt, FencedOut, KeyRe
 from recovery.core.history import fold
 from recovery.core.ids import Epoch
 from recovery.core.machine import Machine, Unwind
-from recovery.core.operations import Append, Ask, Close, Decide, Decided, Now, Op, Send, Sleep, bracket_of
+from recovery.core.operations import Append, Ask, Cancel, Close, Decide, Decided, Now, Op, Send, Sleep, bracket_of
 from recovery.core.policy import Budget
 from recovery.core.request import Request
 
@@ -156,6 +157,21 @@ def test_a_close_is_an_attempt_of_its_own() -> None:
     assert close.attempt.purpose == "close"
     assert hand.names.index("append.attempt") < hand.names.index("Close")
     assert "Send" not in hand.names
+
+
+def test_a_cancel_is_an_attempt_of_its_own() -> None:
+    """It changes what is outside, unlike the probe in whose place it stands."""
+    contract = contracts.Keyed(window=timedelta(hours=24), cancel_by_key=True, valid_for=timedelta(minutes=10))
+    run = machine(crashed(contract), deadline_us=None)
+    hand = Hand(Answered(kind=AnswerKind.GONE), now_us=3_600_000_000)
+    settled = hand.drive(run.perform("reserve#1", request(contract, can_cancel=True)))
+    assert (settled.outcome, settled.row) == (OutcomeKind.APPLIED_WITHOUT_VALUE, "gone")
+    cancel = next(op for op in hand.asked if isinstance(op, Cancel))
+    assert cancel.attempt.purpose == "cancel"
+    assert hand.names.index("append.attempt") < hand.names.index("Cancel")
+    assert settled.observation is not None
+    assert (settled.observation.source, settled.observation.attempt) == (Source.CANCEL, cancel.attempt.number)
+    assert not {"Send", "Ask"} & set(hand.names)
 
 
 def test_a_recorded_outcome_is_returned_without_any_operation_but_the_clock() -> None:

@@ -15,10 +15,12 @@ import pytest
 from recovery import Absent, Answer, Bound, Call, Environment, Found, Rejection, contracts, effect
 from recovery.codec import fingerprint
 from recovery.definitions.effect import TIMEOUT_DEFAULT, Effect
+from recovery.definitions.registry import check_complete
 from recovery.errors import DefinitionError, ValueNotStorable, ValueUnreadable
 
 KEYED = contracts.Keyed(window=timedelta(hours=24))
 CLOSABLE = contracts.Keyed(window=timedelta(hours=24), close=True)
+CANCELLABLE = contracts.Keyed(window=timedelta(hours=24), cancel_by_key=True)
 
 
 class OutOfStock(Rejection):
@@ -230,7 +232,7 @@ def without_call(sku: str) -> Answer[int]:
     return Absent()
 
 
-@pytest.mark.parametrize("role", ["probe", "close"])
+@pytest.mark.parametrize("role", ["probe", "close", "cancel"])
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
@@ -242,7 +244,7 @@ def without_call(sku: str) -> Answer[int]:
     ],
 )
 def test_a_companion_that_does_not_fit_is_refused(role: str, body: Callable[..., Any], sentence: str) -> None:
-    act = fresh()
+    act = fresh(CANCELLABLE) if role == "cancel" else fresh()
     with pytest.raises(DefinitionError, match=f"^{role} 'act': .*{sentence}.* Nothing was defined"):
         getattr(act, role)(body)
     getattr(act, role)(right)
@@ -253,6 +255,16 @@ def test_a_companion_that_does_not_fit_is_refused(role: str, body: Callable[...,
 def test_a_close_needs_a_contract_that_promises_it() -> None:
     with pytest.raises(DefinitionError, match="does not promise an atomic close"):
         fresh(KEYED).close(right)
+
+
+def test_a_cancel_needs_a_contract_that_promises_it() -> None:
+    with pytest.raises(DefinitionError, match="promises no cancel by key"):
+        fresh(CLOSABLE).cancel(right)
+    act = fresh(CANCELLABLE)
+    with pytest.raises(DefinitionError, match=r"its contract promises a cancel by key, and it has none\. .*`@act\.cancel`"):
+        check_complete(act)
+    act.cancel(right)
+    check_complete(act)
 
 
 def test_a_compensation_that_does_not_fit_is_refused() -> None:
