@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from recovery.checkpoint import strict
-from recovery.checkpoint.errors import CheckpointError, RankFailed, RanksMissing, WritersMissing
+from recovery.checkpoint.errors import CheckpointError, RankFailed, RanksMissing, SaveFailed, WritersMissing
 from recovery.checkpoint.files import Disk, created, opened
+from recovery.checkpoint.layout import listed
 from recovery.checkpoint.limits import Limits
 from recovery.clocks import read_boot_us
 from recovery.crashpoints import around
@@ -75,13 +76,16 @@ class Meeting:
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """What this rank does. If it fails, the others are told."""
+        """What this rank does. If it fails, the others are told. If it fails because another one did, that one's error is raised."""
         try:
             yield
         except BaseException as error:
-            if not self.heard_of_failure:
-                with suppress(OSError):  # the error itself is the one to raise
-                    self.tell(FAILED, _told(error))
+            if self.heard_of_failure:
+                raise
+            if isinstance(error, OSError | SaveFailed) and (earlier := self._failed(self._there())):
+                raise earlier from error
+            with suppress(OSError):  # the error itself is the one to raise
+                self.tell(FAILED, _told(error))
             raise
 
     def _hear(self, word: str, ranks: Iterable[int], seconds: float) -> dict[int, Any]:
@@ -89,15 +93,13 @@ class Meeting:
         end_us, pause_s = self.began_us + int(seconds * 1e6), FIRST_PAUSE_S
         while True:
             late = self.now_us() > end_us  # read before the directory: what came in time counts
-            there = {name for name, _ in self.disk.names(self.directory)} if self.directory.is_dir() else set()
+            there = self._there()
             heard |= {rank: self._read(_name(word, rank)) for rank in waiting if _name(word, rank) in there}
             waiting -= heard.keys()
             if not waiting:
                 return heard
-            for rank in range(self.size):
-                if _name(FAILED, rank) in there:
-                    self.heard_of_failure = True
-                    raise self._failure(rank, self._read(_name(FAILED, rank)))
+            if failure := self._failed(there):
+                raise failure
             if late:
                 raise self._missing(waiting, seconds)
             self.pause(pause_s)
@@ -116,8 +118,16 @@ class Meeting:
         fate = "Nothing was loaded or replaced." if self.what == "load" else "It may have been committed: `latest()` tells."
         return RanksMissing(store=store, what=self.what, seconds=seconds, missing=missing, fate=fate)
 
-    def _failure(self, rank: int, said: Mapping[str, Any]) -> CheckpointError:
-        """The error of another rank, as it was raised there where it is one of ours."""
+    def _there(self) -> set[str]:
+        return {name for name, _ in listed(self.disk, self.directory)}
+
+    def _failed(self, there: set[str]) -> CheckpointError | None:
+        """What another rank failed of, as it was raised there where it is one of our errors; None if none did."""
+        rank = next((rank for rank in range(self.size) if _name(FAILED, rank) in there), None)
+        if rank is None:
+            return None
+        self.heard_of_failure = True
+        said: Mapping[str, Any] = self._read(_name(FAILED, rank))
         store = str(self.directory.parents[2])
         kind = _ours().get(said["type"])
         if kind is not None:

@@ -51,6 +51,11 @@ def has_negative(array: Array) -> bool:
     return bool((words > told.sign).any())
 
 
+def words(array: Array) -> Array:
+    """A narrow array as the unsigned integers that it consists of; any other one as it is."""
+    return _words(array)[0] if is_narrow(array) else array
+
+
 def _words(array: Array) -> tuple[Array, Format]:
     assert array.dtype.names is not None, "asked of a narrow array only"
     name = array.dtype.names[0]

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Shard, distribute_tensor
 
 from recovery import crashpoints
 from recovery.checkpoint import CheckpointStore, Cursor, Lifecycle, Stage
 from recovery.checkpoint.errors import CheckpointError, StoreBusy
-from recovery.checkpoint.torch import Job, TorchStore
+from recovery.checkpoint.torch import ExactLoadPlanner, Job, PlainSavePlanner, StoreReader, StoreWriter, TorchStore
 
 CONFIG = {"rate": 0.05, "inputs": 5, "hidden": 6, "per_update": 4}
 DIGESTS = {name: letter * 64 for name, letter in (("tokenizer", "a"), ("data", "b"), ("model", "c"))}
@@ -198,3 +200,32 @@ def fail_beside(rank: int, size: int, directory: str) -> Any:
         raised = type(error).__name__
     store.load(training.job)
     return type(alarms[0]).__name__, raised, training.job.counter
+
+
+def through_dcp(rank: int, size: int, directory: str) -> Any:
+    """Whether a state dict of sharded tensors came back; then what is said of a damaged shard of rank 1's, and whether this rank's tensors were touched."""
+    store, mesh = CheckpointStore(directory), init_device_mesh("cpu", (size,))
+
+    def of(value: float) -> dict[str, Any]:
+        return {"a": distribute_tensor(torch.full((5, 2), value), mesh, [Shard(0)]), "b": torch.full((3,), value), "rate": value}
+
+    saved, into = of(0.5), of(0.0)
+    with StoreWriter(store) as writer:
+        dcp.save(saved, storage_writer=writer, planner=PlainSavePlanner())
+    candidate = store.latest("weights")
+    dcp.load(into, storage_reader=StoreReader(store, candidate), planner=ExactLoadPlanner())
+    loaded = into["a"].full_tensor().equal(torch.full((5, 2), 0.5)) and into["b"][0] == into["rate"] == 0.5
+    torch.distributed.barrier()
+    if rank == 1:
+        part = next(part for part in candidate.manifest.tensors["a"].slices if part.offset == (3, 0))
+        shard = candidate.path / part.file
+        shard.write_bytes(shard.read_bytes()[:-1] + b"\x01")
+    torch.distributed.barrier()
+    into = of(0.25)
+    failed = ""
+    try:
+        dcp.load(into, storage_reader=StoreReader(store, candidate), planner=ExactLoadPlanner())
+    except dcp.CheckpointException as error:
+        failed = str(error)
+    untouched = into["a"].to_local().eq(0.25).all().item() and into["b"].eq(0.25).all().item() and into["rate"] == 0.25
+    return bool(loaded), failed, untouched

@@ -13,6 +13,7 @@ from typing import Any
 
 from safetensors.numpy import load_file, save_file
 
+from recovery.checkpoint import narrow
 from recovery.checkpoint.learning import Learning
 from recovery.checkpoint.resume.comparing import Moment
 
@@ -27,9 +28,11 @@ class Trace:
         """Keep the state after that many updates."""
         self.directory.mkdir(parents=True, exist_ok=True)
         moment = Moment.of(state)
-        save_file(dict(moment.tensors), self._arrays(step))
+        # The library takes no narrow floats from numpy.
+        save_file({name: narrow.words(values) for name, values in moment.tensors.items()}, self._arrays(step))
+        formats = {name: values.dtype.names[0] for name, values in moment.tensors.items() if values.dtype.names}
         # Python writes integers of any size and the shortest decimal that reads back as the same float.
-        self._rest(step).write_text(json.dumps(moment.state), encoding="utf-8")
+        self._rest(step).write_text(json.dumps({"state": moment.state, "narrow": formats}), encoding="utf-8")
 
     def has(self, step: int) -> bool:
         """Whether the state after that many updates was kept."""
@@ -38,7 +41,9 @@ class Trace:
     def read(self, step: int) -> Moment:
         """The state after that many updates. Raises FileNotFoundError for one that was not kept."""
         rest: dict[str, Any] = json.loads(self._rest(step).read_text(encoding="utf-8"))
-        return Moment(load_file(self._arrays(step)), rest)
+        tensors = load_file(self._arrays(step))
+        tensors |= {name: tensors[name].view(narrow.DTYPES[told]) for name, told in rest["narrow"].items()}
+        return Moment(tensors, rest["state"])
 
     def _arrays(self, step: int) -> Path:
         return self.directory / f"{step:012d}.safetensors"

@@ -85,7 +85,10 @@ def capture(job: Job, kind: Kind, *, coordinates: bool, copy: bool) -> Captured:
 def save(store: CheckpointStore, meeting: Meeting, captured: Captured, told: Told) -> Candidate:
     """This rank's part of a save. Raises CheckpointError."""
     about = About(captured.kind, step=captured.step, journal=told.journal, fingerprint=told.fingerprint)
-    with meeting.part(), StoreWriter(store, about, record=told.record) as writer:
+    with (
+        StoreWriter(store, about, record=told.record) as writer,
+        meeting.part(),
+    ):  # a failure is told before its attempt is abandoned
         plan = writer.prepare_local_plan(captured.plan)
         mine = {"items": plan_document(plan.items), "shared": _digest(captured), "own": states.seal(captured.own)}
         meeting.tell("plan", mine | {"step": captured.step, "kind": captured.kind.value})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
@@ -21,16 +22,18 @@ from typing import Any, Final, Self
 import torch.distributed as dist
 
 from recovery import logs
+from recovery.checkpoint.continuing import JournalLink
 from recovery.checkpoint.errors import StoreBusy
 from recovery.checkpoint.files import remove_tree
 from recovery.checkpoint.kinds import Kind
+from recovery.checkpoint.layout import listed
 from recovery.checkpoint.manifest import JournalPosition
 from recovery.checkpoint.meeting import COORDINATOR, Meeting
 from recovery.checkpoint.saving import Record
 from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.store import CheckpointStore
 from recovery.checkpoint.torch.job import Job
-from recovery.checkpoint.torch.loading import Loaded, load
+from recovery.checkpoint.torch.loading import Loaded, Wish, load
 from recovery.checkpoint.torch.saving import Captured, Told, capture, save
 from recovery.crashpoints import around
 
@@ -38,6 +41,9 @@ _log: Final = logs.logger("checkpoint")
 
 RANKS: Final = "ranks"
 """The directory of a store in which ranks meet."""
+
+FORGOTTEN_S: Final = 7 * 24 * 3600
+"""How long the last words of a job are kept. Far beyond any deadline, and beyond any difference between two clocks."""
 
 Alarm = Callable[[BaseException], None]
 """Told of a save beside the training that failed, in that save's thread."""
@@ -124,17 +130,24 @@ class TorchStore:
         return future
 
     def load(
-        self, job: Job, candidate: Candidate | None = None, *, kind: Kind | str = Kind.LEARNING, reshard: bool = False
+        self,
+        job: Job,
+        candidate: Candidate | None = None,
+        *,
+        kind: Kind | str = Kind.LEARNING,
+        reshard: bool = False,
+        journal: JournalLink | None = None,
     ) -> Loaded:
         """Restore the job on every rank: the newest whole checkpoint of a kind, or a given one.
 
         kind: `weights` replaces the model's tensors and nothing else. reshard: another number of ranks may have saved it; generators and parts of the
-        ranks are left as they are then, and the run is no exact continuation.
+        ranks are left as they are then, and the run is no exact continuation. journal: the run's, on the ranks that will send effects; rank 0's tells all
+        of them which looks at final test sets cannot be taken back.
 
-        Raises NothingToRestore, CheckpointInvalid, WrongKind, RanksMissing, RankFailed; every rank's state is as it was then.
+        Raises NothingToRestore, CheckpointInvalid, WrongKind, PositionUnknown, RanksMissing, RankFailed; every rank's state is as it was then.
         """
         self._settle()
-        return load(self.store, self._meeting("load"), job, Kind(kind), candidate, reshard=reshard)
+        return load(self.store, self._meeting("load"), job, Wish(Kind(kind), candidate, reshard, journal))
 
     # -- meeting ---------------------------------------------------------------------------------------------------
 
@@ -143,11 +156,21 @@ class TorchStore:
         place = self.store.place
         directory = self._directory(self._count)
         directory.mkdir(parents=True, exist_ok=True)
+        if self.rank == COORDINATOR and not self._count:
+            self._sweep()
         if self.rank == COORDINATOR and self._count > 1:
             with around("checkpoint.remove"):
                 remove_tree(place.disk, self._directory(self._count - 2))  # every rank has left it: all came to the one after it
         self._count += 1
         return Meeting(place.disk, directory, place.limits, self.rank, self.size, self.deadline.total_seconds(), what)
+
+    def _sweep(self) -> None:
+        """What meetings of jobs left that have ended. A meeting makes its directory anew, so that a job which only rested for so long loses nothing."""
+        place, ranks = self.store.place, self.store.path / RANKS
+        for name, _ in listed(place.disk, ranks):
+            if name != self._token and time.time() - (ranks / name).stat().st_mtime > FORGOTTEN_S:
+                with around("checkpoint.remove"):
+                    remove_tree(place.disk, ranks / name)
 
     def _directory(self, number: int) -> Path:
         return self.store.path / RANKS / self._token / f"{number:09d}"

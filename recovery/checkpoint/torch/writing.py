@@ -23,12 +23,13 @@ from torch.futures import Future
 
 from recovery.checkpoint import state as states
 from recovery.checkpoint.commit import shard_name
+from recovery.checkpoint.errors import SaveFailed
 from recovery.checkpoint.header import require_tensor_name
 from recovery.checkpoint.kinds import Kind, require_stored
 from recovery.checkpoint.manifest import FileEntry, JournalPosition, Manifest, Slice, TensorEntry
 from recovery.checkpoint.saving import Record, Session, begun, finish
 from recovery.checkpoint.scanning import Candidate
-from recovery.checkpoint.shards import Written, write_shard
+from recovery.checkpoint.shards import Array, Written, write_shard
 from recovery.checkpoint.store import CheckpointStore
 from recovery.checkpoint.torch.evidence import Handed
 from recovery.checkpoint.torch.planning import from_plain
@@ -111,7 +112,7 @@ class StoreWriter(StorageWriter):
         return [replace(plan, storage_data=Order(attempt, shard_name(index, len(plans)))) for index, plan in enumerate(plans)]
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
-        """Write and sync this rank's shard. Raises CheckpointInvalid, OSError; FileNotFoundError if the attempt was abandoned meanwhile."""
+        """Write and sync this rank's shard. Raises CheckpointInvalid; SaveFailed, also where the attempt was abandoned meanwhile."""
         order: Order = plan.storage_data
         results, arrays, items = [], {}, dict[str, WriteItem]()
         for item in plan.items:
@@ -122,10 +123,22 @@ class StoreWriter(StorageWriter):
             key = _key(item)
             arrays[key], items[key] = array_of(resolved, where=item.index.fqn), item
         if arrays:
-            place = self._store.place
-            written = write_shard(place.disk, place.checkpoints / order.attempt / order.shard, arrays)
+            written = self._write(order, arrays)
             results += [WriteResult(item.index, arrays[key].nbytes, Piece(written.entry, key)) for key, item in items.items()]
         return done(results)
+
+    def _write(self, order: Order, arrays: Mapping[str, Array]) -> Written:
+        place = self._store.place
+        try:
+            return write_shard(place.disk, place.checkpoints / order.attempt / order.shard, arrays)
+        except OSError as error:
+            raise SaveFailed(
+                store=str(place.root),
+                step=order.shard,
+                problem=error.strerror or str(error),
+                fate="Nothing was committed.",
+                advice="Look at the disk as this rank sees it, then save again.",
+            ) from error
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         """Validate what all ranks handed in, and commit it. Raises CheckpointInvalid (nothing was committed), SaveFailed."""

@@ -105,6 +105,15 @@ def test_whoever_only_heard_of_a_failure_does_not_repeat_it(place: Path) -> None
     assert sorted(path.name for path in place.iterdir()) == ["failed-00002.json"]
 
 
+def test_whoever_fails_because_another_one_did_raises_what_that_one_failed_of(place: Path) -> None:
+    with pytest.raises(CheckpointInvalid), seat(place, 0).part():
+        raise CheckpointInvalid(where="w/0", problem="it is not finite", reason="finite")
+    with pytest.raises(CheckpointInvalid, match="not finite") as caught, seat(place, 1).part():
+        raise FileNotFoundError("the attempt is gone")
+    assert isinstance(caught.value.__cause__, FileNotFoundError)
+    assert sorted(path.name for path in place.iterdir()) == ["failed-00000.json"]
+
+
 def test_a_document_that_is_still_written_is_not_heard(place: Path) -> None:
     (place / ".plan-00002.json").write_bytes(b'{"half":')
     with pytest.raises(WritersMissing, match="rank 2"):
