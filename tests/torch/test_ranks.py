@@ -71,6 +71,13 @@ def test_a_rank_killed_with_its_shard_durable_and_its_receipt_missing_is_as_lost
     assert [each.name[:12] for each in CheckpointStore(tmp_path).scan()] == ["000000000001"]
 
 
+def test_a_rank_that_comes_late_to_an_abandoned_attempt_is_refused_and_told_why(tmp_path: Path) -> None:
+    for each in ranks.run(jobs.save_late, 2, str(tmp_path)):
+        assert isinstance(each.error, WritersMissing), each
+        assert each.error.missing == "rank 1"
+    assert CheckpointStore(tmp_path).scan() == []
+
+
 def test_a_coordinator_killed_before_its_commit_is_named_by_the_others(tmp_path: Path) -> None:
     came = ranks.run(jobs.save_twice, 2, str(tmp_path), kill={0: "checkpoint.commit.before"})
     assert came[0].status == ranks.KILLED

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from recovery.checkpoint import verify_resume
-from recovery.checkpoint.comparing import Moment, divergence
-from recovery.checkpoint.resume import Finding
-from recovery.checkpoint.tolerance import DETERMINISTIC, EXACT, REORDERED
+from recovery.checkpoint.resume.comparing import Moment, divergence
+from recovery.checkpoint.resume.verifying import Finding
+from recovery.checkpoint.resume.tolerance import DETERMINISTIC, EXACT, REORDERED
 from tests.torch import resuming
 
 

@@ -118,7 +118,7 @@ class TorchStore:
         """Copy the job's state into main memory and return; a thread saves the copy, and the training may go on.
 
         One is under way at a time. Another one waits for it, or raises StoreBusy with wait=False: then no rank has begun one, and each must skip it. It takes
-        memory of the size of this rank's state. Raises what the save before it failed of.
+        memory of the size of this rank's state. The interpreter does not exit before it has ended. Raises what the save before it failed of.
         """
         if self._running is not None and not self._running.done() and not wait:
             raise StoreBusy(store=str(self.store.path), seconds=0)

@@ -43,11 +43,14 @@ ITEMS: Final = "items"
 class About:
     """What a checkpoint says besides its tensors. `state`: the document of the kind, without what is no tensor in the state dict."""
 
-    kind: Kind = Kind.WEIGHTS
+    kind: Kind | str = Kind.WEIGHTS
     state: Mapping[str, Any] = field(default_factory=dict)
     step: int = 0
     journal: JournalPosition | None = None
     fingerprint: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", Kind(self.kind))
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class StoreWriter(StorageWriter):
 
     def __init__(self, store: CheckpointStore, about: About | None = None, *, record: Record | None = None) -> None:
         self.about = about or About()
-        require_stored(self.about.kind)
+        require_stored(Kind(self.about.kind))
         self.candidate: Candidate | None = None
         self._store, self._record = store, record
         self._stack = ExitStack()
@@ -150,7 +153,7 @@ class StoreWriter(StorageWriter):
         ]
         entries = {piece.entry.name: piece.entry for _, piece in pieces}
         manifest = Manifest(
-            kind=self.about.kind,
+            kind=Kind(self.about.kind),
             sequence=self._session.sequence,
             step=self.about.step,
             parent=self._session.parent,
