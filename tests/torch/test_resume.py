@@ -7,8 +7,8 @@ import pytest
 
 from recovery.checkpoint import verify_resume
 from recovery.checkpoint.resume.comparing import Moment, divergence
-from recovery.checkpoint.resume.verifying import Finding
 from recovery.checkpoint.resume.tolerance import DETERMINISTIC, EXACT, REORDERED
+from recovery.checkpoint.resume.verifying import Finding
 from tests.torch import resuming
 
 
