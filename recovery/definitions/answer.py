@@ -16,6 +16,10 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 DETAIL_MAX: Final = 500  # characters
+RETRY_AFTER_MAX: Final = timedelta(days=1)
+"""The longest pause that an environment can ask for: it is asked again then. Without a bound one answer could silence a run for ever, and
+nobody would hear of it, since a run that waits needs no person."""
+
 IDENTITY_MAX: Final = 1000  # characters of a receipt's id or a fingerprint
 
 
@@ -103,7 +107,7 @@ class Absent(_Answer):
 
 @dataclass(frozen=True, slots=True)
 class InFlight(_Answer):
-    """A copy is being worked on. `retry_after`: how long the environment asks to wait."""
+    """A copy is being worked on. `retry_after`: how long the environment asks to wait; at most a day counts."""
 
     retry_after: timedelta | None = None
 
@@ -145,7 +149,8 @@ class Unreachable(_Answer):
 
 @dataclass(frozen=True, slots=True)
 class TurnedAway(_Answer):
-    """This request did nothing, and nothing is said about earlier ones: 401, 429, a 5xx that had no effect."""
+    """This request did nothing, and nothing is said about earlier ones: 401, 429, a 5xx that had no effect. At most a day of
+    `retry_after` counts."""
 
     retry_after: timedelta | None = None
 

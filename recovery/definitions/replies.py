@@ -18,6 +18,7 @@ from recovery.core.entries import Answered, AnswerKind
 from recovery.core.errors import ValueNotStorable
 from recovery.definitions.answer import (
     DETAIL_MAX,
+    RETRY_AFTER_MAX,
     Absent,
     Accepted,
     Closed,
@@ -108,7 +109,7 @@ class Replies:
             kind=kind,
             raised=answer.raised if isinstance(answer, Absent) else "",
             as_of_us=None if as_of is None else (as_of - _EPOCH) // _MICROSECOND,
-            retry_after_us=None if wait is None else max(0, microseconds(wait)),
+            retry_after_us=None if wait is None else max(0, microseconds(min(wait, RETRY_AFTER_MAX))),
             detail=answer.detail,
         )
 

@@ -21,6 +21,7 @@ from recovery.core.errors import (
     RecoveryError,
     RunForgotten,
     RunNotFound,
+    StoreDamaged,
     UsageError,
 )
 from recovery.core.history import EffectStep
@@ -39,7 +40,7 @@ PAGE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """A run that does not verify. seq, field: the first entry that does not, and what of it; 0 and "" where it is the run's format."""
+    """A run that does not verify. seq, field: the first entry that does not, and what of it; 0 and "" where it is the run's format, or what stands outside its chain."""
 
     run_id: str
     seq: int
@@ -118,7 +119,7 @@ async def _checked(run_id: str, found: Verified) -> Loaded | None:
         found.broken.append(_broken(run_id, error.seq, error.field, error))
     except IllegalHistory as error:
         found.broken.append(_broken(run_id, error.seq, "order", error))
-    except IncompatibleVersion as error:
+    except (IncompatibleVersion, StoreDamaged) as error:
         found.broken.append(_broken(run_id, 0, "", error))
     except RunForgotten:
         pass  # nothing is left to verify, and that is on purpose

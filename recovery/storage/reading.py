@@ -14,7 +14,7 @@ from recovery.core.entries import ENTRY_FORMAT, Entry, Observation, Opened, Outc
 from recovery.core.errors import IncompatibleVersion, JournalCorrupt, RunForgotten, RunNotFound
 from recovery.core.history import History, fold
 from recovery.core.instants import iso
-from recovery.ports import Evidence, Journal, RunRow
+from recovery.ports import Evidence, Journal, RunRow, Stub
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,7 @@ def read(journal: Journal, run_id: str) -> Loaded:
         raise RunNotFound(run_id=run_id, database=journal.url)
     run, rows, contracts = found
     if not rows and (stub := journal.stub(run_id)) is not None:
-        raise RunForgotten(
-            run_id=run_id,
-            status=run.status.value,
-            by=stub.by,
-            at=iso(stub.at_us),
-            reason=stub.reason,
-            outcome_digest=stub.outcome_digest,
-        )
+        raise _forgotten(run, stub)
     if broken := broken_at(journal.namespace(), run_id, rows, run.head, run.head_digest):
         raise JournalCorrupt(run_id=run_id, seq=broken[0], field=broken[1])
     entries = [_decoded(run_id, f"entry {row.seq}", row.kind, row.body) for row in rows]
@@ -79,6 +72,17 @@ def read(journal: Journal, run_id: str) -> Loaded:
         history=history,
         contracts=_contracts(run_id, history, contracts),
         incarnation=journal.incarnation(),
+    )
+
+
+def _forgotten(run: RunRow, stub: Stub) -> RunForgotten | JournalCorrupt:
+    """That the run was forgotten, as its stub says. A stub has no digest."""
+    try:
+        at = iso(stub.at_us)
+    except (OverflowError, TypeError):
+        return JournalCorrupt(run_id=run.run_id, seq=run.head, field="the stub's time")
+    return RunForgotten(
+        run_id=run.run_id, status=run.status.value, by=stub.by, at=at, reason=stub.reason, outcome_digest=stub.outcome_digest
     )
 
 

@@ -200,6 +200,8 @@ class SqlJournal:
                 row = connection.execute(say.META).first()
             if row is None:
                 raise StoreDamaged(url=self.url, problem="its name is gone from its table meta")
+            if type(row.namespace) is not str or type(row.incarnation) is not int or row.incarnation < 0:
+                raise StoreDamaged(url=self.url, problem="its table meta is not what was stored")
             return row.namespace, row.incarnation
 
         return self._write(asked)

@@ -18,6 +18,8 @@ def schema_version(connection: sa.Connection, shown_url: str) -> str | None:
     found = connection.execute(sa.select(version.c.version_num)).scalar()
     if found is None:
         return None
+    if not isinstance(found, str) or not found:
+        raise StoreDamaged(url=shown_url, problem=f"its version is gone from its table {VERSION_TABLE}")
     if found > VERSION:
         raise _newer(shown_url, f"schema version {found}", VERSION)
     stored = connection.execute(sa.select(meta.c.format)).scalar()

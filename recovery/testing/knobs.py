@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from recovery.core.contracts import Batch, Deletion, Enforced, Replay
 from recovery.definitions.answer import Answer
@@ -98,6 +98,32 @@ class Knobs:
     enforces: Enforced = Enforced.NOTHING
     asking_raises: bool = False
     disconnect_cancels: bool = False
+
+    def __post_init__(self) -> None:
+        """A knob that does nothing, or not what it says, would let a test pass for the wrong reason. Raises ValueError."""
+        enums = {name: kind for name, kind in _KINDS.items() if not isinstance(getattr(self, name), kind)}
+        if enums:
+            name, kind = next(iter(enums.items()))
+            raise ValueError(f"knob {name}: {getattr(self, name)!r} is not one of {kind.__name__}")
+        if not isinstance(self.remembers, frozenset) or not all(isinstance(kept, Remembered) for kept in self.remembers):
+            raise ValueError("knob remembers: it is a frozenset of what is Remembered")
+        for name in ("window", "lag", "retention", "lock_for"):
+            if (lasts := getattr(self, name)) is not None and (not isinstance(lasts, timedelta) or lasts < timedelta(0)):
+                raise ValueError(f"knob {name}: {lasts!r} is not a duration of zero or longer")
+        if self.lock_for is not None and not self.locks:
+            raise ValueError("knob lock_for: nothing is locked without `locks`")
+        if self.asking_raises and self.enforces is not Enforced.EPOCH:
+            raise ValueError("knob asking_raises: no epoch is raised without `enforces=Enforced.EPOCH`")
+
+
+_KINDS: Final[Mapping[str, type[StrEnum]]] = {
+    "window_starts": Anchor,
+    "mismatch": OnMismatch,
+    "deletion": Deletion,
+    "replay": Replay,
+    "batch": Batch,
+    "enforces": Enforced,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery import errors
+from recovery import Engine, errors
 from recovery.storage import open_journal
 from recovery.storage.reading import read
 from tests.integration.cli_place import APP, Place
@@ -50,6 +50,42 @@ def worked(tmp_path_factory: pytest.TempPathFactory) -> Place:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
     return place
+
+
+OUTSIDE_RUNS = {
+    "a name of another type": "UPDATE meta SET namespace = x'fffe'",
+    "an incarnation of another type": "UPDATE meta SET incarnation = 'x'",
+    "an incarnation below zero": "PRAGMA ignore_check_constraints = 1; UPDATE meta SET incarnation = -1",
+    "no version": "UPDATE recovery_version SET version_num = ''",
+    "a version of another type": "UPDATE recovery_version SET version_num = x'ff'",
+}
+
+
+@pytest.mark.parametrize("damage", OUTSIDE_RUNS.values(), ids=OUTSIDE_RUNS)
+def test_damage_outside_all_runs_is_damage_and_no_bug(worked: Place, tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "shop.db"
+    path.write_bytes((worked.directory / "shop.db").read_bytes())
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.executescript(damage)
+    connection.close()
+    journal = open_journal(f"sqlite:///{path}", create=False)
+    for asked in (lambda: read(journal, "open"), journal.incarnation):
+        with pytest.raises(errors.StoreDamaged):
+            asked()
+    journal.close()
+
+
+def test_a_verification_goes_on_behind_a_run_whose_evidence_or_stub_is_damaged(worked: Place, tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    path.write_bytes((worked.directory / "shop.db").read_bytes())
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.executescript(FOR_EVERY_RUN["late evidence"].format(run="ended"))
+    connection.executescript(f"""DELETE FROM journal {OF_ITS_ROWS.format(run="open")};
+        INSERT INTO stub SELECT number, 'd', 'ann', '', 9223372036854775807 FROM run WHERE run_id = 'open'""")
+    connection.close()
+    with Engine(f"sqlite:///{path}") as engine:
+        found = engine.verify()
+    assert [(one.run_id, one.exit_code) for one in found.broken] == [("ended", 6), ("open", 6)]
 
 
 def _content(path: Path) -> list[str]:

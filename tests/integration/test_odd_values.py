@@ -30,8 +30,10 @@ from recovery import (
 )
 from recovery.codec import Codec
 from recovery.core.entries import Decision, Status
+from recovery.core.instants import moment
 from recovery.core.policy import Budget, Lease
 from recovery.ports import Journal
+from recovery.testing.clock import ManualClock
 from tests.integration.world import DAY, QUICK, Killed
 
 ODD = "lone \ud800 surrogate, \x00, \x1b[31m"
@@ -151,6 +153,24 @@ def test_an_odd_reply_is_an_answer_too(journal: Journal) -> None:
 
     with Engine(journal, budget=QUICK) as engine, pytest.raises(errors.Unresolved):
         engine.run("r", acts)
+
+
+@pytest.mark.parametrize("answer", [InFlight, TurnedAway])
+def test_an_environment_silences_a_run_for_a_day_at_most(answer: Any) -> None:
+    clock = ManualClock()
+
+    @effect(contracts.Keyed(window=7 * DAY))
+    def act(call: Call) -> int:
+        raise ReplyWas(answer(retry_after=timedelta(days=400)))
+
+    @workflow
+    def acts(run: Run) -> int:
+        return run.perform(act())
+
+    with Engine("memory://", budget=QUICK, clock=clock) as engine:
+        with pytest.raises(errors.Unresolved):
+            engine.run("r", acts)
+        assert engine.get("r").next_look == moment(clock.wall_us()) + DAY
 
 
 @pytest.mark.parametrize("scope", ["a\x00b", "a\ud800", "x" * 1001, "a\nb", 5, None, b"x"])

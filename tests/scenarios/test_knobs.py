@@ -36,6 +36,31 @@ def outside(**knobs: Any) -> tuple[ManualClock, SimulatedEnvironment, Connection
     return world(**knobs)
 
 
+@pytest.mark.parametrize(
+    ("knob", "value"),
+    [
+        ("enforces", "epoch"),
+        ("deletion", "invisible"),
+        ("remembers", "success"),
+        ("remembers", frozenset({"success"})),
+        ("window", 5),
+        ("lag", -MINUTE),
+        ("retention", -MINUTE),
+        ("lock_for", -MINUTE),
+    ],
+)
+def test_a_knob_that_only_looks_turned_is_refused(knob: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"knob {knob}: "):
+        Knobs(**{knob: value})
+
+
+def test_a_knob_that_does_nothing_without_another_is_refused() -> None:
+    with pytest.raises(ValueError, match="knob lock_for: nothing is locked"):
+        Knobs(locks=False, lock_for=MINUTE)
+    with pytest.raises(ValueError, match="knob asking_raises: no epoch"):
+        Knobs(asking_raises=True)
+
+
 def late_call(environment: SimulatedEnvironment, key: str = "k", **changed: Any) -> Call:
     """A call as a sender makes it that knows the environment's time."""
     now = environment.warehouse.look_up(call_of("nothing", 1))
