@@ -256,7 +256,7 @@ def test_an_attempt_after_the_fence_reopens_it() -> None:
 
 def test_a_keyless_request_that_a_lost_connection_stops_half_way_leaves_no_proof() -> None:
     """What was half done has no receipt, so nothing found never means nothing done."""
-    stopped = Probeable(disconnect_cancels=True, enforced=Enforced.EPOCH)
+    stopped = replace(RAISING, disconnect_cancels=True)  # stored before such a contract was refused
     assert sent().probe(S, "absent", raised="0.2").row(LATER, stopped) == 34
     assert sent().probe(LATER, "absent", raised="0.2").row(LATER, stopped) == 40
 
