@@ -367,9 +367,3 @@ def open_items(answer: Answered) -> bool:
     if answer.kind is not AnswerKind.ITEMS:
         return False
     return not isinstance(items, list) or not items or any(not isinstance(i, dict) or i.get("kind") not in closed for i in items)
-
-
-def applied_items(answer: Answered) -> bool:
-    """Whether this is a batch's answer that names an item which happened."""
-    items = answer.value if answer.kind is AnswerKind.ITEMS and isinstance(answer.value, list) else []
-    return any(isinstance(item, dict) and item.get("kind") == AnswerKind.FOUND.value for item in items)
