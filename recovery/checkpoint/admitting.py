@@ -110,13 +110,15 @@ def _require_places(manifest: Manifest, where: str) -> None:
 def _files(found: Any, limits: Limits, where: str) -> tuple[FileEntry, ...]:
     listed = _list(found, where, "files")
     at_most(len(listed), limits.files, where=where, what="the number of its files")
-    entries = []
-    for item in listed:
-        fields = strict.is_object(item, _FILE_KEYS, where=where)
-        name = require_component(fields["name"], where=where)
-        size = _count(fields["size"], where, "size")
-        entries.append(FileEntry(name, size, _text(fields["blake3"], where, "blake3", _DIGEST, reason="digest")))
-    return tuple(entries)
+    return tuple(file_of(item, where) for item in listed)
+
+
+def file_of(item: Any, where: str) -> FileEntry:
+    """The entry of one file. Raises CheckpointInvalid."""
+    fields = strict.is_object(item, _FILE_KEYS, where=where)
+    name = require_component(fields["name"], where=where)
+    size = _count(fields["size"], where, "size")
+    return FileEntry(name, size, _text(fields["blake3"], where, "blake3", _DIGEST, reason="digest"))
 
 
 def _tensors(found: Any, limits: Limits, where: str) -> dict[str, TensorEntry]:
@@ -133,10 +135,11 @@ def _tensor(name: str, item: Any, limits: Limits, where: str) -> TensorEntry:
     at_most(bytes_of(fields["dtype"], shape, where=where), limits.total_bytes, where=where, what="its size in bytes")
     listed = _list(fields["slices"], where, "slices")
     at_most(len(listed), limits.slices_of_one, where=where, what="the number of its slices")
-    return TensorEntry(fields["dtype"], shape, tuple(_slice(part, limits, where) for part in listed))
+    return TensorEntry(fields["dtype"], shape, tuple(slice_of(part, limits, where) for part in listed))
 
 
-def _slice(item: Any, limits: Limits, where: str) -> Slice:
+def slice_of(item: Any, limits: Limits, where: str) -> Slice:
+    """One slice of a tensor. Raises CheckpointInvalid, LimitExceeded."""
     fields = strict.is_object(item, _SLICE_KEYS, where=where)
     return Slice(
         file=require_component(fields["file"], where=where),

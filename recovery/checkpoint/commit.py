@@ -9,6 +9,7 @@ An `Attempt` lives in a directory of its own, `.tmp-SEQUENCE-NONCE`. What a cras
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,12 +76,20 @@ class Attempt:
         """Remove what was written, unless it was committed."""
         if not self.committed:
             with around("checkpoint.abandon"):
-                remove_tree(self._disk, self.path)
+                remove_attempt(self._disk, self.path)
 
     def _put(self, name: str, data: bytes) -> None:
         with created(self._disk, self.path / name) as file:
             self._disk.write(file, data)
             self._disk.sync(file)
+
+
+def remove_attempt(disk: Disk, path: Path) -> None:
+    """Under another name first: a process that would still write into it finds no way in, and cannot add a file while it is removed."""
+    doomed = path.with_name(f"{path.name}0")
+    with suppress(FileNotFoundError):
+        disk.rename(path, doomed)
+        remove_tree(disk, doomed)
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def drafted(
     require_stored(capture.kind)
     value = capture.state()
     state = states.to_bytes(value, limits)
-    return Draft(capture.kind, _step(value) if step is None else step, journal, fingerprint, _named(capture.arrays), state)
+    return Draft(capture.kind, step_of(value) if step is None else step, journal, fingerprint, _named(capture.arrays), state)
 
 
 def _named(arrays: Mapping[str, Any]) -> dict[str, Array]:
@@ -94,6 +94,7 @@ def _named(arrays: Mapping[str, Any]) -> dict[str, Array]:
     return dict(arrays)
 
 
-def _step(state: Any) -> int:
+def step_of(state: Any) -> int:
+    """The updates that a state says it has done; 0 if it does not count them."""
     counter = state.get("counter", 0) if isinstance(state, Mapping) else 0
     return counter if type(counter) is int and counter >= 0 else 0

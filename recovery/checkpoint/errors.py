@@ -128,6 +128,16 @@ class WritersMissing(CheckpointError):
     )
 
 
+class WriterRefused(CheckpointError):
+    """A process that would write a shard of a save that is not waiting for it."""
+
+    exit_code = ExitCode.OWNED
+    template = (
+        "{store}: writer {writer} of {attempt} is refused: {problem}. Nothing of it is saved, and the checkpoints that are there are untouched. "
+        "Ask whoever coordinates for the next save."
+    )
+
+
 class RanksMissing(CheckpointError):
     """A rank waited for another one until its deadline, in a save or load of a distributed job."""
 
@@ -143,8 +153,8 @@ class RankFailed(CheckpointError):
 
     exit_code = ExitCode.UNRESOLVED
     template = (
-        "{store}: {what}: rank {rank} failed ({problem}). Nothing was committed or loaded, and the earlier checkpoints are untouched. "
-        "Look at that rank, then try again."
+        "{store}: {what}: {who} {rank} failed ({problem}). Nothing was committed or loaded, and the earlier checkpoints are untouched. "
+        "Look at that {who}, then try again."
     )
 
 

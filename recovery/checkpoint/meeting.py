@@ -24,6 +24,7 @@ from recovery.checkpoint.limits import Limits
 from recovery.clocks import read_boot_us
 from recovery.crashpoints import around
 
+CAME: Final = "came"
 FAILED: Final = "failed"
 FIRST_PAUSE_S: Final = 0.001
 LAST_PAUSE_S: Final = 0.05
@@ -44,6 +45,7 @@ class Meeting:
     size: int
     deadline_s: float
     what: str  # "save" or "load"
+    who: str = "rank"  # what its members are called
     now_us: Callable[[], int] = read_boot_us
     pause: Callable[[float], None] = time.sleep
     began_us: int = field(init=False)
@@ -65,6 +67,15 @@ class Meeting:
                 self.disk.write(file, strict.canonical(document))
                 self.disk.sync(file)
             self.disk.rename(aside, self.directory / name)
+
+    def came(self) -> None:
+        """Say that this rank has begun, for whoever looks for one that is missing. Raises FileExistsError if another process has said so for it."""
+        with around("checkpoint.meet"), created(self.disk, self.directory / _name(CAME, self.rank)):
+            pass
+
+    def said(self, word: str, rank: int) -> Any:
+        """A word that was said already. Raises FileNotFoundError, CheckpointInvalid."""
+        return self._read(_name(word, rank))
 
     def hear(self, word: str) -> dict[int, Any]:
         """That word from every rank. Raises WritersMissing or RanksMissing at the deadline, and what another rank failed of."""
@@ -101,7 +112,7 @@ class Meeting:
             if failure := self._failed(there):
                 raise failure
             if late:
-                raise self._missing(waiting, seconds)
+                raise self._missing(waiting, seconds, there)
             self.pause(pause_s)
             pause_s = min(2 * pause_s, LAST_PAUSE_S)
 
@@ -111,8 +122,9 @@ class Meeting:
             self.disk.read_into(file, buffer)
         return strict.read(bytes(buffer), bytes_max=self.limits.state_bytes, depth_max=2 * self.limits.depth, where=name)
 
-    def _missing(self, ranks: set[int], seconds: float) -> CheckpointError:
-        store, missing = str(self.directory.parents[2]), ", ".join(f"rank {rank}" for rank in sorted(ranks))
+    def _missing(self, ranks: set[int], seconds: float, there: set[str]) -> CheckpointError:
+        began = {rank: " (it had begun)" if _name(CAME, rank) in there else "" for rank in ranks}
+        store, missing = str(self.directory.parents[2]), ", ".join(f"{self.who} {rank}{began[rank]}" for rank in sorted(ranks))
         if self.coordinates and self.what == "save":
             return WritersMissing(store=store, seconds=seconds, missing=missing)
         fate = "Nothing was loaded or replaced." if self.what == "load" else "It may have been committed: `latest()` tells."
@@ -132,9 +144,9 @@ class Meeting:
         kind = _ours().get(said["type"])
         if kind is not None:
             error = kind(**said["fields"])
-            error.add_note(f"Rank {rank} said so.")
+            error.add_note(f"{self.who.capitalize()} {rank} said so.")
             return error
-        return RankFailed(store=store, what=self.what, rank=rank, problem=said["problem"])
+        return RankFailed(store=store, what=self.what, who=self.who, rank=rank, problem=said["problem"])
 
 
 def _name(word: str, rank: int) -> str:

@@ -39,7 +39,7 @@ def read_back(disk: Disk, path: Path, manifest: Manifest, written: Sequence[Writ
     (state,) = [entry for entry in manifest.files if entry.name == STATE]
     _require_digest(disk, path / STATE, state.blake3)
     for each in written:
-        _require_samples(disk, path / each.entry.name, each, set(manifest.inside(each.entry.name)))
+        require_samples(disk, path / each.entry.name, each, set(manifest.inside(each.entry.name)))
 
 
 def _require_digest(disk: Disk, path: Path, expected: str) -> None:
@@ -58,7 +58,7 @@ def _require_same(disk: Disk, path: Path, expected: bytes) -> None:
         raise _differs(path)
 
 
-def _require_samples(disk: Disk, path: Path, written: Written, keys: set[str]) -> None:
+def require_samples(disk: Disk, path: Path, written: Written, keys: set[str]) -> None:
     """The header, and that the safetensors library finds the same tensors by it; then some places, compared with what was in memory."""
     with opened(disk, path) as (file, size):
         if size != written.entry.size:

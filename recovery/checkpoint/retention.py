@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from recovery import logs
+from recovery.checkpoint.commit import remove_attempt
 from recovery.checkpoint.files import remove_tree
 from recovery.checkpoint.layout import TEMPORARY_NAME, Place, listed
 from recovery.checkpoint.marks import Mark, Marks
@@ -104,7 +105,7 @@ def sweep(place: Place, names: Iterable[str]) -> None:
     """Remove saves that were not committed."""
     for name in names:
         with around("checkpoint.remove"):
-            remove_tree(place.disk, place.checkpoints / name)
+            remove_attempt(place.disk, place.checkpoints / name)
 
 
 def put_into_quarantine(place: Place, each: Rejected) -> None:

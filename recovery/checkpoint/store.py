@@ -11,24 +11,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from recovery.checkpoint import lease, marks
 from recovery.checkpoint.choosing import Choosing
 from recovery.checkpoint.draft import Draft, drafted
 from recovery.checkpoint.errors import NotACandidate, NothingToRestore
 from recovery.checkpoint.files import Disk, LocalDisk
-from recovery.checkpoint.kinds import Kind
+from recovery.checkpoint.kinds import Kind, require
 from recovery.checkpoint.layout import NAME, Place
 from recovery.checkpoint.limits import Limits
 from recovery.checkpoint.manifest import JournalPosition
 from recovery.checkpoint.marks import Mark
+from recovery.checkpoint.parts import Parts
 from recovery.checkpoint.readback import ReadBack
 from recovery.checkpoint.reading import Directory
 from recovery.checkpoint.retention import Keep, Plan, carry_out, plan
 from recovery.checkpoint.saving import Known, Record, begun, finish
 from recovery.checkpoint.scanning import Candidate, Rejected, look, scan
+from recovery.checkpoint.sharded import Sharded, Shop, Terms, sharded
 from recovery.checkpoint.validating import Capture, Checkpoint, validate
+from recovery.checkpoint.writer import ShardWriter
 
 STREAMS: Final = min(2, os.cpu_count() or 1)
 
@@ -62,6 +66,11 @@ class CheckpointStore(Choosing):
     def where(self) -> str:
         return str(self.path)
 
+    @property
+    def shop(self) -> Shop:
+        """What it lends to a sharded save."""
+        return Shop(self.place, self.known, self.keep, self.read_back, self.wait.total_seconds())
+
     # -- saving ----------------------------------------------------------------------------------------------------
 
     def save(
@@ -89,6 +98,35 @@ class CheckpointStore(Choosing):
             return finish(
                 self.place, self.known, session, manifest, export, written, keep=self.keep, policy=self.read_back, record=record
             )
+
+    @contextmanager
+    def sharded(
+        self,
+        *,
+        kind: Kind | str,
+        writers: int,
+        deadline: timedelta,
+        state: Any = MappingProxyType({}),
+        step: int | None = None,
+        journal: JournalPosition | None = None,
+        fingerprint: str = "",
+        record: Record | None = None,
+        needed_bytes: int = 0,
+    ) -> Iterator[Sharded]:
+        """Save one checkpoint from several processes: `writers` of them hand in their shards, and leaving the block waits for them and commits.
+
+        deadline: from entering the block; a writer that has not come by then is named, and the attempt is abandoned. state: what is no array. needed_bytes: of all
+        arrays, to see a full disk before anybody writes. The others: as for `save`.
+
+        Raises what `save` raises, WritersMissing, RankFailed, and what a writer has failed of.
+        """
+        terms = Terms(Kind(kind), writers, deadline, state, step, journal, fingerprint, record, needed_bytes)
+        with sharded(self.shop, terms) as save:
+            yield save
+
+    def writer(self, attempt: str | os.PathLike[str], index: int) -> ShardWriter:
+        """Writer `index`, from 0, of a save that another process coordinates: `attempt` is what its `Sharded.attempt` says. Raises WriterRefused."""
+        return ShardWriter(self.place, attempt, index, read_back=self.read_back)
 
     # -- looking ---------------------------------------------------------------------------------------------------
 
@@ -118,6 +156,12 @@ class CheckpointStore(Choosing):
         evidence = Directory(self.place.disk, candidate.path, self.place.limits, streams=self.place.streams)
         wanted = Kind(kind) if kind is not None else None
         return validate(evidence, self.place.limits, kind=wanted, name=candidate.name, schema=schema)
+
+    def parts(self, candidate: Candidate, *, kind: Kind | str | None = None) -> Parts:
+        """For a process that needs only some of a checkpoint, however many wrote it: `state`, `load_slice`, `load_slices`. Raises WrongKind."""
+        if kind is not None:
+            require(candidate.kind, Kind(kind), name=candidate.name)
+        return Parts(self.place, candidate)
 
     def mark_restored(self, candidate: Candidate) -> None:
         """Durable on return, so that retention never takes it away from under the run."""

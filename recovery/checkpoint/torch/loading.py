@@ -20,9 +20,9 @@ from recovery.checkpoint.kinds import Kind, require
 from recovery.checkpoint.learning import Learning
 from recovery.checkpoint.lifecycle import Exposure, exposure_from
 from recovery.checkpoint.meeting import Meeting
+from recovery.checkpoint.parts import hollow
 from recovery.checkpoint.scanning import WHOLE, Candidate, Rejected, rejected
 from recovery.checkpoint.store import CheckpointStore
-from recovery.checkpoint.torch.evidence import hollow
 from recovery.checkpoint.torch.job import Job, View, own_of
 from recovery.checkpoint.torch.planning import ExactLoadPlanner
 from recovery.checkpoint.torch.reading import StoreReader

@@ -30,9 +30,9 @@ from torch.futures import Future
 
 from recovery.checkpoint.errors import CheckpointInvalid
 from recovery.checkpoint.manifest import TensorEntry
+from recovery.checkpoint.parts import Parts
 from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.store import CheckpointStore
-from recovery.checkpoint.torch.evidence import Parts
 from recovery.checkpoint.torch.planning import ExactLoadPlanner, to_plain
 from recovery.checkpoint.torch.tensors import DTYPES, tensor_of
 from recovery.checkpoint.torch.writing import ITEMS, done

@@ -27,11 +27,11 @@ from recovery.checkpoint.errors import SaveFailed
 from recovery.checkpoint.header import require_tensor_name
 from recovery.checkpoint.kinds import Kind, require_stored
 from recovery.checkpoint.manifest import FileEntry, JournalPosition, Manifest, Slice, TensorEntry
+from recovery.checkpoint.parts import Handed
 from recovery.checkpoint.saving import Record, Session, begun, finish
 from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.shards import Array, Written, write_shard
 from recovery.checkpoint.store import CheckpointStore
-from recovery.checkpoint.torch.evidence import Handed
 from recovery.checkpoint.torch.planning import from_plain
 from recovery.checkpoint.torch.tensors import array_of, code_of
 

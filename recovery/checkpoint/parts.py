@@ -6,7 +6,7 @@ the values that it writes or reads, and the coordinator at names, shapes, header
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from recovery.checkpoint.invariants import is_negative
 from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.layout import Place
 from recovery.checkpoint.limits import Limits
-from recovery.checkpoint.manifest import FILE, STATE, FileEntry, Manifest, digest
+from recovery.checkpoint.manifest import FILE, STATE, FileEntry, Manifest, TensorEntry, digest
 from recovery.checkpoint.reading import Directory
 from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.shards import DTYPES, Array, Read, read_shard
@@ -34,6 +34,13 @@ Box = tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 def hollow(shapes: Mapping[str, tuple[str, tuple[int, ...]]]) -> dict[str, Array]:
     """Arrays of these dtypes and shapes that take no memory: all elements of one are the same zero."""
     return {name: np.broadcast_to(np.zeros((), DTYPES[dtype]), shape) for name, (dtype, shape) in shapes.items()}
+
+
+def references(state: Any) -> set[str]:
+    """The names of the references in the lifecycle record of a learning state's document; nothing if it is no such document."""
+    record = state.get("lifecycle") if isinstance(state, Mapping) else None
+    found = record.get("snapshots") if isinstance(record, Mapping) else None
+    return set(found) if isinstance(found, Mapping) else set()
 
 
 class Handed(Directory):
@@ -83,8 +90,46 @@ class Parts:
         require_digest(entry, digest(data), self._path.name)
         read = states.from_bytes(data, self._place.limits)
         shapes = {name: (tensor.dtype, tensor.shape) for name, tensor in self._manifest.tensors.items()}
-        INVARIANTS[self._manifest.kind](hollow(shapes), read)
+        judged = (
+            {**read, "lifecycle": {**read["lifecycle"], "snapshots": {}}} if references(read) else read
+        )  # only a whole load can compare them
+        INVARIANTS[self._manifest.kind](hollow(shapes), judged)
         return read
+
+    def load_slice(self, name: str, at: Sequence[int], shape: Sequence[int]) -> Array:
+        """`load_slices` of one tensor."""
+        return self.load_slices({name: (at, shape)})[name]
+
+    def load_slices(self, wanted: Mapping[str, tuple[Sequence[int], Sequence[int]]]) -> dict[str, Array]:
+        """Parts of tensors, by name: what begins at an offset and has a shape, wherever the writers put it. Only shards that hold some of it are read, each once
+        and verified whole; one at a time is in memory. Raises CheckpointInvalid, LimitExceeded, OSError."""
+        found: dict[str, Array] = {}
+        boxes: list[Box] = []
+        places: list[tuple[str, tuple[slice, ...]]] = []
+        for name, (at, shape) in wanted.items():
+            tensor = self._tensor(name, at, shape)
+            found[name] = np.empty(tuple(shape), DTYPES[tensor.dtype])
+            for part in tensor.slices:
+                begin = [max(pair) for pair in zip(at, part.offset, strict=True)]
+                end = [min(a + n, b + m) for a, n, b, m in zip(at, shape, part.offset, part.shape, strict=True)]
+                if all(a < b for a, b in zip(begin, end, strict=True)):
+                    inside = tuple(a - b for a, b in zip(begin, part.offset, strict=True))
+                    boxes.append((name, part.offset, inside, tuple(b - a for a, b in zip(begin, end, strict=True))))
+                    places.append((name, tuple(slice(a - o, b - o) for a, b, o in zip(begin, end, at, strict=True))))
+        for number, array in self.read(dict(enumerate(boxes))).items():
+            name, where = places[number]
+            found[name][where] = array
+        return found
+
+    def _tensor(self, name: str, at: Sequence[int], shape: Sequence[int]) -> TensorEntry:
+        tensor, where = self._manifest.tensors.get(name), f"{self._path.name}, {name}"
+        if tensor is None:
+            raise CheckpointInvalid(where=where, problem="there is no such tensor", reason="schema")
+        fits = len(at) == len(shape) == len(tensor.shape)
+        if not fits or any(a < 0 or n < 0 or a + n > whole for a, n, whole in zip(at, shape, tensor.shape, strict=True)):
+            problem = f"{list(shape)} at {list(at)} was asked for, and its shape is {list(tensor.shape)}"
+            raise CheckpointInvalid(where=where, problem=problem, reason="schema")
+        return tensor
 
     def read(self, boxes: Mapping[int, Box]) -> dict[int, Array]:
         """Each box as an array of its own. One shard at a time is in memory. Raises CheckpointInvalid, LimitExceeded, OSError."""
