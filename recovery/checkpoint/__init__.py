@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from recovery.checkpoint.manifest import JournalPosition as JournalPosition
     from recovery.checkpoint.manifest import Manifest as Manifest
     from recovery.checkpoint.objects import ObjectCheckpoints as ObjectCheckpoints
+    from recovery.checkpoint.parts import Parts as Parts
     from recovery.checkpoint.planning.interval import Plan as Plan
     from recovery.checkpoint.planning.interval import plan_interval as plan_interval
     from recovery.checkpoint.planning.measuring import Measurement as Measurement
@@ -47,9 +48,11 @@ if TYPE_CHECKING:
     from recovery.checkpoint.retention import Keep as Keep
     from recovery.checkpoint.scanning import Candidate as Candidate
     from recovery.checkpoint.scanning import Rejected as Rejected
+    from recovery.checkpoint.sharded import Sharded as Sharded
     from recovery.checkpoint.store import CheckpointStore as CheckpointStore
     from recovery.checkpoint.validating import Capture as Capture
     from recovery.checkpoint.validating import Checkpoint as Checkpoint
+    from recovery.checkpoint.writer import ShardWriter as ShardWriter
 
 _PLACES: Final = {
     "BackgroundSaver": "background",
@@ -75,6 +78,7 @@ _PLACES: Final = {
     "Look": "lifecycle",
     "Manifest": "manifest",
     "Measurement": "planning.measuring",
+    "Parts": "parts",
     "Plan": "planning.interval",
     "ObjectCheckpoints": "objects",
     "ReadBack": "readback",
@@ -82,6 +86,8 @@ _PLACES: Final = {
     "Restored": "continuing",
     "ResumeReport": "resume.verifying",
     "RunJournal": "journal",
+    "ShardWriter": "writer",
+    "Sharded": "sharded",
     "Stage": "lifecycle",
     "Tolerance": "resume.tolerance",
     "Weights": "learning",
@@ -119,12 +125,15 @@ __all__ = [
     "Manifest",
     "Measurement",
     "ObjectCheckpoints",
+    "Parts",
     "Plan",
     "ReadBack",
     "Rejected",
     "Restored",
     "ResumeReport",
     "RunJournal",
+    "ShardWriter",
+    "Sharded",
     "Stage",
     "Tolerance",
     "Weights",
