@@ -9,11 +9,10 @@ An `Attempt` lives in a directory of its own, `.tmp-SEQUENCE-NONCE`. What a cras
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from recovery.checkpoint.files import Disk, created, remove_tree
+from recovery.checkpoint.files import Disk, created, shut_and_remove
 from recovery.checkpoint.header import PREFIX
 from recovery.checkpoint.layout import TEMPORARY
 from recovery.checkpoint.limits import Limits
@@ -76,20 +75,12 @@ class Attempt:
         """Remove what was written, unless it was committed."""
         if not self.committed:
             with around("checkpoint.abandon"):
-                remove_attempt(self._disk, self.path)
+                shut_and_remove(self._disk, self.path)
 
     def _put(self, name: str, data: bytes) -> None:
         with created(self._disk, self.path / name) as file:
             self._disk.write(file, data)
             self._disk.sync(file)
-
-
-def remove_attempt(disk: Disk, path: Path) -> None:
-    """Under another name first: a process that would still write into it finds no way in, and cannot add a file while it is removed."""
-    doomed = path.with_name(f"{path.name}0")
-    with suppress(FileNotFoundError):
-        disk.rename(path, doomed)
-        remove_tree(disk, doomed)
 
 
 @dataclass(frozen=True)

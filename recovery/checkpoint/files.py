@@ -223,3 +223,11 @@ def remove_tree(disk: Disk, path: Path) -> None:
         else:
             disk.unlink(path / name)
     disk.remove_directory(path)
+
+
+def shut_and_remove(disk: Disk, path: Path) -> None:
+    """`remove_tree`, under another name: a process that would still write into it finds no way in, and cannot add a file while it is removed."""
+    doomed = path.with_name(f"{path.name}0")
+    with contextlib.suppress(FileNotFoundError):
+        disk.rename(path, doomed)
+        remove_tree(disk, doomed)

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from recovery import logs
-from recovery.checkpoint.commit import remove_attempt
-from recovery.checkpoint.files import remove_tree
+from recovery.checkpoint.files import remove_tree, shut_and_remove
 from recovery.checkpoint.layout import TEMPORARY_NAME, Place, listed
 from recovery.checkpoint.marks import Mark, Marks
 from recovery.checkpoint.scanning import Candidate, Rejected
@@ -105,7 +104,7 @@ def sweep(place: Place, names: Iterable[str]) -> None:
     """Remove saves that were not committed."""
     for name in names:
         with around("checkpoint.remove"):
-            remove_attempt(place.disk, place.checkpoints / name)
+            shut_and_remove(place.disk, place.checkpoints / name)
 
 
 def put_into_quarantine(place: Place, each: Rejected) -> None:

@@ -30,7 +30,7 @@ USER = frozenset({"_call", "invoke", "ask", "make", "body", "probe_body", "close
 ON_DISK = frozenset(
     {"make_directory", "create", "reserve", "write", "sync", "rename", "replace", "sync_directory", "unlink", "remove_directory"}
 )
-FOR_CALLERS = frozenset({"created", "remove_tree"})
+FOR_CALLERS = frozenset({"created", "remove_tree", "shut_and_remove"})
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
