@@ -21,7 +21,7 @@ from recovery.checkpoint.ulp import Difference, first_difference, numbers
 
 LIFECYCLE: Final = "lifecycle"
 FEW: Final = 4
-"""Lists of so few numbers are told whole."""
+"""Two lists of as many numbers each, and no more than this, are told whole."""
 
 Tell = Callable[[int], None]
 
@@ -190,7 +190,8 @@ def _identical(one: Any, other: Any) -> bool:
 def _changed(path: str, one: Any, other: Any) -> Leaf:
     if isinstance(one, list) and isinstance(other, list):
         left, right = numbers(one), numbers(other)
-        if left is not None and right is not None and left.dtype == right.dtype and max(len(one), len(other)) > FEW:
+        few = len(one) == len(other) <= FEW
+        if left is not None and right is not None and left.dtype == right.dtype and not few:
             common = min(len(one), len(other))
             found = first_difference(left[:common], right[:common])
             return Leaf(path, "changed", lengths=(len(one), len(other)), difference=found)

@@ -16,7 +16,8 @@ from recovery.cli.output import Output
 from recovery.core.errors import ExitCode
 
 checkpoint = typer.Typer(
-    help="Checkpoints of training and inference: how often to save them, and whether a run that is resumed is the same run.",
+    help="Checkpoints of training and inference: what a store holds and whether it is whole, how two differ, how often to save, "
+    "and whether a run that is resumed is the same run.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -36,7 +36,7 @@ def _look(context: typer.Context, as_json: bool, debug: bool, work: Callable[[Ou
 
 @checkpoint.command("list")
 def list_all(context: typer.Context, store: Store, as_json: Json = False, debug: Debug = False) -> None:
-    """List the checkpoints of a store, newest first, and what is passed over with the reason. Reads manifests and no tensor."""
+    """List the checkpoints of a store, newest first. What is passed over is told with the reason. Reads manifests and no tensor."""
 
     def work(output: Output) -> ExitCode:
         from recovery.cli import checkpoint_looking as it
@@ -59,7 +59,7 @@ def inspect(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Say what a checkpoint is, from its manifest: kind and use, where it stands, lifecycle, tensors. Reads no tensor."""
+    """Say what a checkpoint is and may be used for. From its manifest: kind, place, lifecycle, tensors. Reads no tensor."""
 
     def work(output: Output) -> ExitCode:
         from recovery.cli import checkpoint_looking as it
@@ -90,7 +90,7 @@ def verify(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Read checkpoints to the last byte, and say which are whole, which are damaged and where. Exit 6 if any is damaged, 4 if any cannot be read."""
+    """Say which checkpoints are whole, and where not. Reads every byte. Exit 6 if any is damaged, 4 if any cannot be read."""
     if every and name is not None:
         raise typer.BadParameter("name one, or take all.", param_hint="NAME, --all")
 
@@ -110,7 +110,7 @@ def diff(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Compare two checkpoints field by field: state, lifecycle, tensors, to the bit. Exit 0 if they are equal, 1 if they differ."""
+    """Compare two checkpoints field by field. State, lifecycle and tensors, to the bit. Exit 0 if they are equal, 1 if they differ."""
 
     def work(output: Output) -> ExitCode:
         from recovery.cli import checkpoint_diff as it
@@ -129,7 +129,8 @@ def gc(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Retire what need not be kept, put into quarantine what is damaged, remove what crashed saves left; say why the others stay."""
+    """Retire what need not be kept, say why others stay. Puts into quarantine what its manifest or sizes show to be damaged, and removes what crashed
+    saves left."""
 
     def work(output: Output) -> ExitCode:
         from recovery.checkpoint.retention import Keep

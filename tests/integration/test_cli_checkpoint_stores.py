@@ -297,6 +297,27 @@ def test_pins_are_put_and_taken(saved: list[Candidate]) -> None:
     assert "was not pinned" in typed("unpin", "run", "2").out
 
 
+@pytest.mark.parametrize("command", ASKING, ids=" ".join)
+def test_what_the_disk_refuses_is_one_sentence_and_four(
+    saved: list[Candidate], monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    def refuses(path: str) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("os.scandir", refuses)
+    ended = typed(*asked(command, "run"))
+    assert (ended.code, ended.out) == (int(ExitCode.UNRESOLVED), "")
+    assert ended.err.startswith("run: the file system refused run/")
+    assert ended.err.count("\n") == 1
+
+
+def test_a_damaged_one_that_is_kept_does_not_cost_the_last_that_is_whole(store: CheckpointStore, saved: list[Candidate]) -> None:
+    flipped(saved[2])
+    typed("verify", "run", "--all", "--mark")
+    done = typed("gc", "run", "--keep-last", "1", "--json").document
+    assert done["kept"][saved[1].name] == "last verified"
+
+
 @pytest.mark.parametrize("arguments", [("verify", "run", "2", "--all"), ("gc", "run", "--keep-last", "0")])
 def test_what_contradicts_itself_is_a_usage_mistake(saved: list[Candidate], arguments: tuple[str, ...]) -> None:
     ended = typed(*arguments)

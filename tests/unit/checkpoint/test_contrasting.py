@@ -103,6 +103,8 @@ def test_equal_states_are_equal(store: CheckpointStore) -> None:
         ({"a": [{"b": 1}, {"b": 2}]}, {"a": [{"b": 1}, {"b": 3}]}, Leaf("a[1].b", "changed", 2, 3)),
         ({"a": ["x", "y"]}, {"a": ["x"]}, Leaf("a[1]", "missing", "y")),
         ({"a": [2]}, {"a": [3]}, Leaf("a", "changed", [2], [3])),
+        ({"a": [2]}, {"a": [2, 3]}, Leaf("a", "changed", lengths=(1, 2))),
+        ({"a": [2]}, {"a": []}, Leaf("a", "changed", [2], [])),
         ({"a": [2**80] * 9}, {"a": [3] * 9}, Leaf("a", "changed", [2**80] * 9, [3] * 9)),
         ({"a": [0.5] * 9}, {"a": [0.5] * 7}, Leaf("a", "changed", lengths=(9, 7))),
     ],
