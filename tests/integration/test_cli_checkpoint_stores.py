@@ -81,19 +81,19 @@ def asked(command: tuple[str, ...], path: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("command", ASKING, ids=" ".join)
-@pytest.mark.parametrize("path", ["nowhere", "a file", "a directory", "objects"])
 def test_asking_about_no_store_is_one_sentence_and_makes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], path: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a file").touch()
     (tmp_path / "a directory").mkdir()
     ObjectCheckpoints(LocalStore(tmp_path / "objects", mkdir=True)).save(small(1))
     before = tree(tmp_path)
-    ended = typed(*asked(command, path))
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err.count("\n") == 1
-    assert "is no checkpoint store" in ended.err
+    for path in ("nowhere", "a file", "a directory", "objects"):
+        ended = typed(*asked(command, path))
+        assert (ended.code, ended.out) == (2, "")
+        assert ended.err.count("\n") == 1
+        assert f"{path} is no checkpoint store" in ended.err
     assert tree(tmp_path) == before
 
 

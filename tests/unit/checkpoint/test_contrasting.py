@@ -38,8 +38,9 @@ def compared(store: CheckpointStore, a: Candidate, b: Candidate) -> Contrast:
 
 
 def of_states(store: CheckpointStore, one: Any, other: Any) -> list[Leaf]:
-    a, b = store.save(Plain({}, one)), store.save(Plain({}, other))
-    return list(compared(store, a, b).state)
+    saved = store.save(Plain({}))
+    with inside(store, saved) as of_both:
+        return list(contrast(of_both, of_both, (one, other), lambda _: None).state)
 
 
 @pytest.mark.parametrize(
