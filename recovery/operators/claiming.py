@@ -55,7 +55,13 @@ class Claimed:
 async def under_claim(world: World, run_id: str, work: Callable[[Claimed], Awaitable[T]], *, by_force: bool = False) -> T:
     """Do `work` under a claim. Raises LeaseUnavailable where somebody else is at work, unless it is by force."""
     row = await (_taken_by_force(world, run_id) if by_force else _taken(world, run_id))
-    return await visit(world, row, lambda loaded: work(Claimed(loaded, writer_of(loaded, world.token))))
+
+    async def ordered(loaded: Loaded) -> T:
+        if loaded.run.status.settled:  # by its owner, between our look and our claim: neither epoch nor lease tells of that
+            raise _settled(loaded.run)
+        return await work(Claimed(loaded, writer_of(loaded, world.token)))
+
+    return await visit(world, row, ordered)
 
 
 async def _taken(world: World, run_id: str) -> RunRow:

@@ -30,6 +30,7 @@ from recovery.core.entries import (
 )
 from recovery.core.policy import Budget, Lease
 from recovery.core.reasons import ParkingReason
+from recovery.crashpoints import hooked
 from recovery.ports import Evidence, Journal, Owner
 from recovery.storage import open_journal
 from tests.conformance.making import stored
@@ -641,6 +642,33 @@ def test_a_hold_takes_the_run_from_a_living_owner_and_says_until_when_its_copies
     assert ordered.acts_until_us == desk.do("explain", "r", STEP).timing.quiet_at_us
     assert desk.loaded().run.epoch.n == epoch.n + 1
     assert not journal.renew("r", "elsewhere", epoch)
+
+
+@pytest.mark.parametrize("verb", ["hold", "fence"])
+def test_a_run_that_ends_between_an_operators_look_and_claim_keeps_its_outcome(journal: Journal, verb: str) -> None:
+    """Settling raises no epoch, so the claim of a run that has just ended goes through, and an order behind its end would spoil it."""
+    desk = Desk(journal, keyed())
+    inside, go_on = threading.Event(), threading.Event()
+
+    def fail() -> None:
+        inside.set()
+        assert go_on.wait(60)
+
+    desk.shop.fail = fail
+    worker = threading.Thread(target=lambda: desk.engine.run("r", desk.order, 2))
+    worker.start()
+    assert inside.wait(60)
+
+    def ends(point: str) -> None:
+        if point == "claim.before":
+            go_on.set()
+            worker.join(60)
+
+    with hooked(ends), pytest.raises(errors.OverrideRefused, match=r"it is settled \(completed\)"):
+        desk.do(verb, "r", by="ann", reason="x")
+    assert desk.do("get", "r").status is Status.COMPLETED
+    assert desk.do("recover", "r").value == "got 1"
+    assert not [entry for entry in desk.entries() if isinstance(entry, Override)]
 
 
 def test_holding_twice_and_releasing_what_is_free_are_refused(memory: Journal) -> None:
