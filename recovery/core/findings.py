@@ -57,7 +57,7 @@ class Reading:
 
     def __post_init__(self) -> None:
         told, cancels = replies(self.step), {attempt.number for attempt in self.step.attempts if attempt.purpose == CANCELLING}
-        undoing = {number for number in cancels if not told[number] or not told[number] <= _FOUND_NOTHING}
+        undoing = {number for number in cancels if not told[number] or told[number] - _FOUND_NOTHING}
         object.__setattr__(self, "exposed", exposed_attempts(self.step))
         object.__setattr__(self, "cancels", cancels)
         object.__setattr__(self, "undoing", undoing)
@@ -261,13 +261,12 @@ class Reading:
             and can_be_final(self.contract)
             and not self.situation.restored
             and (until is None or noted.observation.observed_at_us < until)
-            and not self._perhaps_undone(noted)
+            and not self._perhaps_undone()
         )
 
-    def _perhaps_undone(self, noted: Noted) -> bool:
-        """Whether a cancel of ours may have removed what this answer did not find: then it happened, and its absence proves nothing."""
-        unseen = lookup_of(self.contract).deletion is not Deletion.VISIBLE
-        return unseen and not self.undoing <= {noted.observation.attempt}
+    def _perhaps_undone(self) -> bool:
+        """Whether a cancel of ours may have removed what an answer did not find: then it happened, and its absence proves nothing."""
+        return lookup_of(self.contract).deletion is not Deletion.VISIBLE and bool(self.undoing)
 
     def enforced(self, noted: Noted) -> bool:
         """Rule 2 with (b) held by the environment: a tombstone, or a deadline which its own clock has passed."""

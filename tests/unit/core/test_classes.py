@@ -323,6 +323,12 @@ def test_nothing_found_after_a_cancel_of_ours_may_be_what_that_removed(contract:
     assert unwanted(story, LATER, contract).row.number == row
 
 
+@pytest.mark.parametrize("kind", ["unreachable", "accepted"])
+def test_nothing_found_after_a_cancel_that_told_nothing_is_no_proof(kind: str) -> None:
+    story = sent().attempt(S, "cancel").cancelled(2 * S, kind).attempt(LATER, "cancel").cancelled(LATER, "absent")
+    assert unwanted(story, LATER, CANCEL_UNSEEN).row.number == 40
+
+
 @pytest.mark.parametrize("kind", ["absent", "not_sent", "turned_away", "in_flight"])
 def test_a_cancel_that_removed_nothing_spoils_no_later_answer(kind: str) -> None:
     story = sent().attempt(S, "cancel").cancelled(2 * S, kind).attempt(LATER, "cancel").cancelled(LATER, "absent")
