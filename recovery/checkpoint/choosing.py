@@ -7,14 +7,18 @@ nothing that fails its checks is ever chosen.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from recovery.checkpoint.continuing import JournalLink, Restored, exposed, later
 from recovery.checkpoint.errors import CheckpointError, NothingToRestore
 from recovery.checkpoint.kinds import Kind
-from recovery.checkpoint.scanning import Candidate, Rejected, rejected
+from recovery.checkpoint.scanning import UNREADABLE, Candidate, Rejected, rejected
 from recovery.checkpoint.validating import Checkpoint
 
+LOOKS: Final = 100
+"""How often a reader begins anew because what it was about to read was retired meanwhile. Each time a save has ended."""
+
+S = TypeVar("S")
 T = TypeVar("T", contravariant=True)
 
 
@@ -42,26 +46,44 @@ class Choosing(Protocol):
         """Its name, for errors."""
         ...
 
+    def names(self) -> set[str]:
+        """The names by which `looked` tells what is there."""
+        ...
+
     def latest(self, kind: Kind | str = Kind.LEARNING) -> Candidate:
         """The newest candidate of a kind, with what was passed over. Raises NothingToRestore."""
-        wanted = Kind(kind)
-        passed: list[Rejected] = []
-        for each in self.of_kind(wanted, passed):
-            return Candidate(each.path, each.manifest, tuple(passed))
-        raise self.nothing(wanted, passed)
+        found, passed = self._newest(Kind(kind), lambda each: each)
+        return Candidate(found.path, found.manifest, passed)
 
     def load_latest(
         self, kind: Kind | str = Kind.LEARNING, *, schema: str | None = None
     ) -> tuple[Checkpoint, tuple[Rejected, ...]]:
         """The newest checkpoint of a kind that is whole, and what was passed over. Raises NothingToRestore."""
         wanted = Kind(kind)
-        passed: list[Rejected] = []
-        for each in self.of_kind(wanted, passed):
-            try:
-                return self.load(each, kind=wanted, schema=schema), tuple(passed)
-            except (CheckpointError, OSError) as error:
-                passed.append(rejected(each.name, error))
+        return self._newest(wanted, lambda each: self.load(each, kind=wanted, schema=schema))
+
+    def _newest(self, wanted: Kind, take: Callable[[Candidate], S]) -> tuple[S, tuple[Rejected, ...]]:
+        """What `take` makes of the newest candidate that it does not refuse.
+
+        A reader has no lease, so that retention may take away what it is about to read. There is a newer one then: it looks again.
+        """
+        for looks_left in reversed(range(LOOKS)):
+            passed: list[Rejected] = []
+            for each in self.of_kind(wanted, passed):
+                if looks_left and self._lost(passed):
+                    break  # before an older one is read in its place
+                try:
+                    return take(each), tuple(passed)
+                except (CheckpointError, OSError) as error:
+                    passed.append(rejected(each.name, error))
+            if not looks_left or not self._lost(passed):
+                break
         raise self.nothing(wanted, passed)
+
+    def _lost(self, passed: list[Rejected]) -> bool:
+        """Whether something was passed over because it is not there any more."""
+        broken = {each.name for each in passed if each.damaged or each.reason == UNREADABLE}
+        return bool(broken) and not broken <= self.names()
 
     def restore(
         self,

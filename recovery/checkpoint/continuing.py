@@ -100,16 +100,17 @@ def exposed(checkpoint: Checkpoint, journal: JournalLink | None) -> Checkpoint:
     if journal is None or not isinstance(state, Mapping) or not isinstance(state.get("lifecycle"), Mapping):
         return checkpoint
     lifecycle = state["lifecycle"]
-    merged = Exposure.from_json(lifecycle["exposure"]).merge(exposure_from(journal))
+    merged = Exposure.from_json(lifecycle.get("exposure")).merge(exposure_from(journal))
     return replace(checkpoint, state={**state, "lifecycle": {**lifecycle, "exposure": merged.to_json()}})
 
 
 def later(checkpoint: Checkpoint, journal: JournalLink | None) -> tuple[LaterEffect, ...] | None:
-    """What `Restored` is told. The commit is recorded first, where a crash came between the two."""
+    """What `Restored` is told. The commit is recorded where a crash came before that."""
     position = checkpoint.manifest.journal
     if position is None:
         return ()
     if journal is None:
         return None
+    effects = journal.after(position)  # first: a journal that does not know the position is another run's, and is told nothing
     journal.record(checkpoint.manifest)
-    return journal.after(position)
+    return effects

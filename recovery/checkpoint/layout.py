@@ -13,16 +13,20 @@ Owns paths and names. Must not read content. Invariant: everything of a store li
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from recovery.checkpoint.errors import SaveFailed
 from recovery.checkpoint.files import Disk
 from recovery.checkpoint.limits import Limits
 
 NAME: Final = re.compile(r"([0-9]{12,15})-([0-9a-f]{12})")
 TEMPORARY: Final = ".tmp-"
+SEQUENCE_MAX: Final = 10**15 - 1
+"""The last that a name has digits for."""
 TEMPORARY_NAME: Final = re.compile(r"\.tmp-([0-9]{12,15})-[0-9a-f]+")
 
 
@@ -69,6 +73,15 @@ def listed(disk: Disk, path: Path) -> list[tuple[str, bool]]:
         return disk.names(path)
     except FileNotFoundError:
         return []
+
+
+def sequence_after(taken: Iterable[int], *, store: str) -> int:
+    """The next one, from 1. Raises SaveFailed when they have run out: what no name can hold would be saved and never found."""
+    sequence = max((0, *taken)) + 1
+    if sequence > SEQUENCE_MAX:
+        problem, advice = f"{SEQUENCE_MAX} is taken, and it is the last", "Save into a store of its own."
+        raise SaveFailed(store=store, step="choosing a sequence", problem=problem, fate="Nothing was committed.", advice=advice)
+    return sequence
 
 
 def sequence_of(name: str) -> int:

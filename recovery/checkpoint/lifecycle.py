@@ -8,7 +8,7 @@ looked at a test set has looked, whichever weights are loaded afterwards.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, Self
@@ -17,6 +17,7 @@ from recovery.checkpoint.errors import CheckpointInvalid
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _NAME: Final = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
+_TEXT_MAX: Final = 255  # characters; as many as an idempotency key may have
 
 DIGESTS: Final = ("tokenizer", "data", "model")
 """What is compared by content. A tokenizer with as many words in another order has the same size and another digest."""
@@ -75,7 +76,7 @@ class Exposure:
 
     def seen(self, test_set: str, key: str) -> Self:
         """With one more look."""
-        return replace(self, looks=self.looks | {Look(_name(test_set, "test set"), _name(key, "key of a look"))})
+        return replace(self, looks=self.looks | {Look(_text(test_set, "test set"), _text(key, "key of a look"))})
 
     def merge(self, other: Exposure) -> Self:
         """Everything that either knows of: commutative, associative, idempotent."""
@@ -96,14 +97,14 @@ class Exposure:
         return told
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
+    def from_json(cls, told: Any) -> Self:
         """Raises CheckpointInvalid."""
         if not isinstance(told, Mapping):
             raise CheckpointInvalid(
                 reason="lifecycle", where="lifecycle.exposure", problem="it is no mapping from test sets to looks"
             )
         where = "lifecycle.exposure"
-        return cls(frozenset(Look(_name(name, where), key) for name, keys in told.items() for key in _names(keys, where)))
+        return cls(frozenset(Look(_text(name, where), key) for name, keys in told.items() for key in _listed(keys, where, _text)))
 
 
 class ExposureRecord(Protocol):
@@ -116,7 +117,10 @@ class ExposureRecord(Protocol):
 
 def exposure_from(journal: ExposureRecord | None) -> Exposure:
     """What a journal knows of exposure; nothing without one."""
-    return Exposure() if journal is None else Exposure(frozenset(Look(*look) for look in journal.looks()))
+    exposure = Exposure()
+    for look in () if journal is None else journal.looks():
+        exposure = exposure.seen(*look)
+    return exposure
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +211,22 @@ def _name(value: Any, where: str) -> str:
     return value
 
 
+def _text(value: Any, where: str) -> str:
+    """What a journal calls a test set or keys an effect by: other rules than those of names here, and a look under any of them counts."""
+    if not isinstance(value, str) or not 1 <= len(value) <= _TEXT_MAX or not value.isprintable():
+        problem = f"{str(value)[:_TEXT_MAX]!r} is no text of 1 to {_TEXT_MAX} printable characters"
+        raise CheckpointInvalid(reason="lifecycle", where=where, problem=problem)
+    return value
+
+
 def _names(value: Any, where: str) -> tuple[str, ...]:
+    return _listed(value, where, _name)
+
+
+def _listed(value: Any, where: str, one: Callable[[Any, str], str]) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         raise CheckpointInvalid(reason="lifecycle", where=where, problem="it is no list of names")
-    return tuple(_name(each, where) for each in value)
+    return tuple(one(each, where) for each in value)
 
 
 def _short(digest: str) -> str:

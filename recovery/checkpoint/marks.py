@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -53,12 +54,11 @@ def read(place: Place) -> Marks:
 def put(place: Place, mark: Mark, name: str) -> None:
     """Durable on return; marking twice changes nothing."""
     with around("checkpoint.mark"):
-        try:
-            with created(place.disk, place.marks / mark.file(name)):
-                pass
-        except FileExistsError:
-            return
-        place.disk.sync_directory(place.marks)
+        with suppress(FileExistsError), created(place.disk, place.marks / mark.file(name)):
+            pass
+        place.disk.sync_directory(
+            place.marks
+        )  # of one that was there too: who made it may have crashed, or been refused, before it was durable
 
 
 def move(place: Place, mark: Mark, name: str) -> None:

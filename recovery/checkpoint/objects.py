@@ -10,6 +10,7 @@ does; the record is put with create-only semantics after everything that it spea
 
 from __future__ import annotations
 
+import errno
 import re
 import secrets
 from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ from recovery.checkpoint.draft import drafted
 from recovery.checkpoint.errors import CheckpointError, CheckpointInvalid, CommitLost, SaveFailed
 from recovery.checkpoint.files import read_bounded, remove_tree
 from recovery.checkpoint.kinds import Kind
-from recovery.checkpoint.layout import NAME, Place, listed, sequence_of
+from recovery.checkpoint.layout import NAME, Place, listed, sequence_after, sequence_of
 from recovery.checkpoint.limits import Limits
 from recovery.checkpoint.manifest import JournalPosition, Manifest
 from recovery.checkpoint.marks import Mark
@@ -65,6 +66,8 @@ class _Upload(Attempt):
         """Put the commit record. Raises FileExistsError if another writer's is there; our own, put by a request whose answer was lost, is no other's."""
         document = {"format": _FORMAT, "sequence": manifest.sequence, "directory": self.path.name, "id": manifest.id}
         data = strict.canonical(document)
+        if self._overtaken():
+            raise FileExistsError(errno.EEXIST, "later ones are committed already", str(self._record))
         with around("checkpoint.commit"):
             self.uncertain = True
             try:
@@ -75,6 +78,11 @@ class _Upload(Attempt):
                     raise
             self.uncertain, self.committed, self.durable = False, True, True
         return self.path
+
+    def _overtaken(self) -> bool:
+        """Whether this or a later sequence is committed. Of a save that took long, the record that another one put may be retired and gone by now, so that
+        creating ours would succeed."""
+        return any(sequence_of_record(name) >= sequence_of(self.path.name) for name in _records(self._bucket, self._record.parent))
 
     def abandon(self) -> None:
         """Remove what was uploaded, unless it was committed or a record may have been put: then nobody but `gc` may, if there is none in a day."""
@@ -117,7 +125,7 @@ class ObjectCheckpoints(Choosing):
         draft = drafted(capture, self.place.limits, step=step, journal=journal, fingerprint=fingerprint)
         with self._refusals() as begun:
             newest = next(self.looked(), None)
-            sequence = max((sequence_of_record(name) for name, _ in self._records()), default=0) + 1
+            sequence = sequence_after(map(sequence_of_record, _records(self._bucket, _commits(self.place))), store=self.where)
             parent = newest.id if isinstance(newest, Candidate) else ""
             attempt = _Upload(self._bucket, self.place, sequence)
             begun.append(attempt)
@@ -132,12 +140,18 @@ class ObjectCheckpoints(Choosing):
 
     def looked(self) -> Iterator[Candidate | Rejected]:
         """Everything that was committed, newest first, and why some of it is no candidate."""
-        for name, _ in sorted(self._records(), key=lambda each: -sequence_of_record(each[0])):
+        for name in sorted(_records(self._bucket, _commits(self.place)), key=sequence_of_record, reverse=True):
             yield self._look(name)
 
     def scan(self) -> list[Candidate | Rejected]:
         """`looked`, as a list."""
         return list(self.looked())
+
+    def names(self) -> set[str]:
+        """Of commit records, and of directories that have one."""
+        records = set(_records(self._bucket, _commits(self.place)))
+        directories = (name for name, _ in listed(self._bucket, self.place.checkpoints))
+        return records | {name for name in directories if f"{sequence_of(name):012d}.json" in records}
 
     def load(self, candidate: Candidate, *, kind: Kind | str | None = None, schema: str | None = None) -> Checkpoint:
         """Download and verify everything. Raises CheckpointInvalid, LimitExceeded, WrongKind; nothing was replaced then."""
@@ -160,10 +174,14 @@ class ObjectCheckpoints(Choosing):
 
     def gc(self, *, dry_run: bool = False, grace: timedelta = GRACE) -> Plan:
         """Retire what need not be kept, and remove uncommitted directories older than `grace`, by the store's clock. Damaged ones are left for a person."""
-        found = self.scan()
+        there = [name for name, _ in listed(self._bucket, self.place.checkpoints) if NAME.fullmatch(name)]
+        found = self.scan()  # after the listing: what is committed between the two is no loose directory
         planned = plan(found, marks.read(self.place), self.keep)
-        committed = {each.name for each in found}
-        loose = [name for name, _ in listed(self._bucket, self.place.checkpoints) if NAME.fullmatch(name) and name not in committed]
+        committed = {each.name for each in found if isinstance(each, Candidate)}
+        unclear = {
+            sequence_of_record(each.name) for each in found if isinstance(each, Rejected)
+        }  # any directory of it may be what its record says
+        loose = [name for name in there if name not in committed and sequence_of(name) not in unclear]
         abandoned = self._abandoned(loose, grace) if loose else ()
         planned = Plan(planned.kept, planned.retired, planned.damaged, tuple(abandoned))
         if not dry_run:
@@ -187,9 +205,6 @@ class ObjectCheckpoints(Choosing):
     def _youngest(self, name: str) -> float:
         directory = self.place.checkpoints / name
         return max((self._bucket.changed_at(directory / file) for file, _ in listed(self._bucket, directory)), default=0.0)
-
-    def _records(self) -> list[tuple[str, bool]]:
-        return [each for each in listed(self._bucket, _commits(self.place)) if _RECORD.fullmatch(each[0])]
 
     def _look(self, name: str) -> Candidate | Rejected:
         try:
@@ -238,6 +253,10 @@ class ObjectCheckpoints(Choosing):
 
 def _commits(place: Place) -> Path:
     return place.root / "commits"
+
+
+def _records(bucket: BucketDisk, commits: Path) -> list[str]:
+    return [name for name, _ in listed(bucket, commits) if _RECORD.fullmatch(name)]
 
 
 def sequence_of_record(name: str) -> int:

@@ -22,7 +22,7 @@ from recovery.checkpoint import lease, marks
 from recovery.checkpoint.commit import Attempt
 from recovery.checkpoint.errors import CheckpointInvalid, SaveFailed, SpaceMissing
 from recovery.checkpoint.files import created
-from recovery.checkpoint.layout import Place, sequence_of
+from recovery.checkpoint.layout import SEQUENCE_MAX, Place, sequence_after, sequence_of
 from recovery.checkpoint.limits import MIB
 from recovery.checkpoint.manifest import Manifest
 from recovery.checkpoint.readback import ReadBack, read_back
@@ -106,8 +106,7 @@ def begun(place: Place, known: Known, *, needed_bytes: int, wait_seconds: float)
         found = known.refresh(place)
         _sweep(place, found)
         require_space(place, needed_bytes)
-        newest = max((sequence_of(each.name) for each in found), default=0)
-        sequence = max(newest, 0) + 1
+        sequence = sequence_after(_taken(found), store=str(place.root))
         attempt = Attempt(place.disk, place.checkpoints, sequence, secrets.token_hex(8))
         with _refusals(place, attempt):
             attempt.begin()
@@ -175,6 +174,14 @@ def require_space(place: Place, needed_bytes: int) -> None:
     if (free := place.disk.free_bytes(place.root)) < needed:
         _log.error("no room for a checkpoint", store=str(place.root), needed=needed, free=free)
         raise SpaceMissing(store=str(place.root), needed=needed, free=free)
+
+
+def _taken(found: list[Candidate | Rejected]) -> Iterator[int]:
+    """The sequences that are taken. The last of all under a name that is no checkpoint is somebody's mistake, and must not end the store."""
+    for each in found:
+        sequence = sequence_of(each.name)
+        if sequence < SEQUENCE_MAX or isinstance(each, Candidate):
+            yield sequence
 
 
 def _sweep(place: Place, found: list[Candidate | Rejected]) -> None:

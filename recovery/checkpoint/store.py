@@ -138,6 +138,10 @@ class CheckpointStore(Choosing):
         """`scan`, one by one."""
         return scan(self.place)
 
+    def names(self) -> set[str]:
+        """Of everything among the checkpoints."""
+        return {name for name, _ in self.place.listed()}
+
     def inspect(self, name: str) -> Candidate:
         """One checkpoint by name, from its manifest alone; no tensor is read. Raises NotACandidate."""
         if not NAME.fullmatch(name):

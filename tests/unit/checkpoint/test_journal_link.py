@@ -197,10 +197,11 @@ def test_a_journal_that_does_not_know_the_position_leaves_the_state_alone(tmp_pa
     made = engine()
     made.run("run-1", shopping, ["bolt"])
     store = saved(tmp_path, RunJournal(made, "run-1"))
-    slot = Slot()
+    slot, other = Slot(), engine()
     with pytest.raises(PositionUnknown):
-        store.restore(store.latest(), build=learning, into=slot, journal=RunJournal(engine(), "run-1"))
+        store.restore(store.latest(), build=learning, into=slot, journal=RunJournal(other, "run-1"))
     assert slot.value is None
+    assert other.list() == [], "nor is it told of a commit that is not its run's"
 
 
 def test_a_commit_is_recorded_once_and_mended_at_the_restore(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ import pytest
 from recovery.checkpoint.errors import CheckpointInvalid, NotACandidate, NothingToRestore, SaveFailed
 from recovery.checkpoint.files import LocalDisk
 from recovery.checkpoint.kinds import Kind
+from recovery.checkpoint.layout import SEQUENCE_MAX, sequence_after
 from recovery.checkpoint.marks import Mark, Marks
 from recovery.checkpoint.readback import ReadBack
 from recovery.checkpoint.retention import Keep, plan
 from recovery.checkpoint.scanning import Candidate, Rejected
 from recovery.checkpoint.store import CheckpointStore
-from tests.unit.checkpoint.disks import RecordingDisk
+from tests.unit.checkpoint.disks import Call, RecordingDisk
 from tests.unit.checkpoint.making import same, small
 
 
@@ -48,6 +50,52 @@ def test_a_pinned_one_stays_until_it_is_unpinned(store: CheckpointStore) -> None
     assert pinned.name in names(store)
     assert store.gc().retired == (pinned.name,)
     assert pinned.name not in names(store)
+
+
+def test_a_mark_that_is_there_already_is_made_durable_all_the_same(tmp_path: Path) -> None:
+    """Whoever made it was refused before it was synced."""
+    disk = RecordingDisk()
+    store = CheckpointStore(tmp_path / "run", disk=disk)
+    saved = store.save(small(0))
+    disk.refuse = lambda call: errno.ENOSPC if call == Call("sync_directory", store.place.marks) else None
+    with pytest.raises(OSError, match="No space"):
+        store.pin(saved.name)
+    disk.refuse = lambda _: None
+    disk.log.clear()
+    store.pin(saved.name)
+    assert Call("sync_directory", store.place.marks) in disk.log
+
+
+def test_a_reader_whose_candidates_are_retired_meanwhile_finds_the_newer_one(tmp_path: Path) -> None:
+    """It has no lease: between its look and its reading a trainer saves, and retires what it was about to read."""
+    writer = CheckpointStore(tmp_path / "run", keep=Keep(last=1), disk=RecordingDisk())
+    pinned = writer.save(small(0))
+    writer.pin(pinned.name)
+    writer.save(small(1))
+    ahead = iter(range(2, 6))
+
+    class Slow(LocalDisk):
+        def open(self, path: Path) -> tuple[int, int]:
+            if path.name.startswith("shard") and (number := next(ahead, None)) is not None:
+                writer.save(small(number))
+            return super().open(path)
+
+    found, passed = CheckpointStore(tmp_path / "run", disk=Slow()).load_latest("weights")
+    assert (found.manifest.step, passed) == (5, ()), "and not the pinned one, which is older"
+
+
+@pytest.mark.parametrize("junk", ["999999999999999-000000000000", ".tmp-999999999999999-ab"])
+def test_a_directory_named_as_the_last_of_all_does_not_end_the_store(store: CheckpointStore, junk: str) -> None:
+    store.save(small(0))
+    (store.place.checkpoints / junk).mkdir()
+    saved = store.save(small(1))
+    assert (saved.manifest.sequence, store.latest("weights").name) == (2, saved.name)
+
+
+def test_a_sequence_that_no_name_can_hold_is_refused_and_not_saved_out_of_sight() -> None:
+    assert sequence_after([-1, SEQUENCE_MAX - 1], store="s") == SEQUENCE_MAX
+    with pytest.raises(SaveFailed, match="Nothing was committed"):
+        sequence_after([SEQUENCE_MAX], store="s")
 
 
 def test_the_last_verified_stays(store: CheckpointStore) -> None:

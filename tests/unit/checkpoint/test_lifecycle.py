@@ -61,6 +61,20 @@ def test_exposure_is_merged_with_the_journals() -> None:
     assert exposure_from(None) == Exposure()
 
 
+def test_a_look_under_any_key_that_an_effect_can_have_can_be_saved() -> None:
+    """Otherwise every save after the restore that merged it would be refused."""
+
+    class Odd:
+        def looks(self) -> Iterable[Look]:
+            return [Look("final test, 2026", "order 7 (second) " + "k" * 238)]
+
+    exposure = exposure_from(Odd())
+    assert Exposure.from_json(exposure.to_json()) == exposure
+    assert exposure.count("final test, 2026") == 1
+    with pytest.raises(CheckpointInvalid):
+        Exposure().seen("final", "a\nb")
+
+
 def test_a_record_survives_json() -> None:
     record = RECORD.merge(Exposure().seen("final", "eval-1"))
     assert Lifecycle.from_json(json.loads(json.dumps(record.to_json()))) == record

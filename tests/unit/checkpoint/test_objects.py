@@ -264,6 +264,46 @@ def test_what_was_never_committed_goes_after_its_grace(objects: ObjectStore) -> 
     assert same(store.load(saved).arrays, small(1).arrays)
 
 
+@pytest.mark.parametrize("part", ["commits/000000000001.json", "MANIFEST.json"])
+def test_what_a_record_may_speak_of_is_never_swept(objects: ObjectStore, part: str) -> None:
+    """A record or manifest that cannot be read at this moment, or is damaged, is for a person: its shards are not loose."""
+    store = ObjectCheckpoints(objects)
+    saved = store.save(small(1))
+    store.save(small(2))
+    obstore.put(objects, part if part.startswith("commits") else f"ckpt/{saved.name}/{part}", b"{}")
+    before = keys(objects)
+    planned = store.gc(grace=timedelta(seconds=-5))
+    assert planned.unfinished == ()
+    assert len(planned.damaged) == 1
+    assert set(before) <= set(keys(objects))
+
+
+class _Overtaken(BucketDisk):
+    """Before its state is uploaded, others commit this sequence and later ones, and retire it again."""
+
+    others: ObjectCheckpoints | None = None
+
+    def create(self, path: Path) -> int:
+        others, self.others = self.others, None
+        if others is not None and path.name == "state.json":
+            for number in (2, 3, 4):
+                others.save(small(number))
+            others.gc()
+        else:
+            self.others = others
+        return super().create(path)
+
+
+def test_a_save_that_was_overtaken_does_not_take_the_place_of_a_retired_one(objects: ObjectStore) -> None:
+    others = ObjectCheckpoints(objects, keep=Keep(last=1, verified=0))
+    disk = _Overtaken(objects)
+    disk.others = others
+    with pytest.raises(CommitLost):
+        gated(objects, disk).save(small(1))
+    assert disk.others is None
+    assert [each.name.split("-")[0] for each in others.scan()] == ["000000000003"]
+
+
 def test_the_journal_is_told_after_the_commit(objects: ObjectStore) -> None:
     store = ObjectCheckpoints(objects)
     told: list[tuple[Manifest, int]] = []
