@@ -67,8 +67,9 @@ class Choosing(Protocol):
 
         A reader has no lease, so that retention may take away what it is about to read. There is a newer one then: it looks again.
         """
+        passed: list[Rejected] = []
         for looks_left in reversed(range(LOOKS)):
-            passed: list[Rejected] = []
+            passed = []
             for each in self.of_kind(wanted, passed):
                 if looks_left and self._lost(passed):
                     break  # before an older one is read in its place
