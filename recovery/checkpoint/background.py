@@ -21,7 +21,7 @@ from typing import Final, Self
 import numpy as np
 
 from recovery import logs
-from recovery.checkpoint.draft import Draft, drafted
+from recovery.checkpoint.draft import drafted
 from recovery.checkpoint.errors import SaveUnderWay
 from recovery.checkpoint.manifest import JournalPosition
 from recovery.checkpoint.saving import Record
@@ -36,22 +36,25 @@ Alarm = Callable[[BaseException], None]
 """Told of a save that failed, in the thread of that save."""
 
 
-class BackgroundSaver:
-    """Saves into a store, one state at a time, beside whatever its caller does. For one thread, which trains; use it in a `with`, or `close` it.
+Work = Callable[[], Candidate]
+
+
+class OneAtATime:
+    """Saves in a thread, never two at once. For one thread, which trains; use it in a `with`, or `close` it.
 
     patience: how long a save waits for the one before it; None: until that has ended; zero: not at all. on_failure: called as soon as a save has failed.
-    latest: the last checkpoint that was committed by this object.
+    latest: the last checkpoint that was committed by this object. step: of the save under way, or of the last one.
 
     The thread of a save keeps the interpreter from ending before the save has.
     """
 
-    def __init__(self, store: CheckpointStore, *, patience: timedelta | None = None, on_failure: Alarm | None = None) -> None:
+    def __init__(self, where: str, *, patience: timedelta | None = None, on_failure: Alarm | None = None) -> None:
         self.latest: Candidate | None = None
-        self._store = store
+        self._where = where
         self._patience_seconds = None if patience is None else patience.total_seconds()
         self._on_failure = on_failure
         self._thread: threading.Thread | None = None
-        self._step = 0  # of the save under way
+        self.step = 0
         self._failure: BaseException | None = None  # not told yet
 
     def __enter__(self) -> Self:
@@ -65,32 +68,24 @@ class BackgroundSaver:
         if self._failure is not None:
             error.add_note(f"A save in the background had failed, too: {self._failure}")
 
-    def save(
-        self,
-        capture: Capture,
-        *,
-        step: int | None = None,
-        journal: JournalPosition | None = None,
-        fingerprint: str = "",
-        record: Record | None = None,
-    ) -> Future[Candidate]:
-        """Copy a state and begin to save it. What the arguments mean: `CheckpointStore.save`; `record` is called in the save's thread.
+    @property
+    def busy(self) -> bool:
+        """Whether a save is under way."""
+        return self._thread is not None and self._thread.is_alive()
 
-        On return the arrays are the caller's again. Arrays that are read-only and own their memory, such as those of `Learning`, are not copied. The future
-        is for whoever wants to wait; nobody has to look at it.
-
-        Raises what the save before it failed of, and then begins nothing; SaveUnderWay when patience has run out; CheckpointInvalid for what cannot be saved.
-        """
+    def begin(self) -> None:
+        """Wait for the save before the next one. Raises what that one failed of; SaveUnderWay when patience has run out."""
         if not self._join(self._patience_seconds):
-            raise SaveUnderWay(store=self._store.where, step=self._step)
+            raise SaveUnderWay(store=self._where, step=self.step)
         if self._failure is not None:
             self._failure.add_note("Nothing of the call that tells it was saved; it can be repeated.")
         self._tell()
-        draft = drafted(capture, self._store.place.limits, step=step, journal=journal, fingerprint=fingerprint)
-        held = [replace(draft, arrays=copied(draft.arrays))]
+
+    def start(self, step: int, work: list[Work]) -> Future[Candidate]:
+        """Do the one piece of work in a thread, after `begin`. The list is emptied, so that what the work holds goes when it ends."""
         future: Future[Candidate] = Future()
-        self._step = draft.step
-        self._thread = threading.Thread(target=copy_context().run, args=(self._run, held, record, future), name="checkpoint-save")
+        self.step = step
+        self._thread = threading.Thread(target=copy_context().run, args=(self._run, step, work, future), name="checkpoint-save")
         self._thread.start()
         return future
 
@@ -118,15 +113,14 @@ class BackgroundSaver:
         if failure is not None:
             raise failure
 
-    def _run(self, held: list[Draft], record: Record | None, future: Future[Candidate]) -> None:
-        """In the thread. `held` is emptied, so that the copy goes when its save ends, whoever keeps the future or the error."""
-        step = held[0].step
+    def _run(self, step: int, work: list[Work], future: Future[Candidate]) -> None:
+        """In the thread. Nothing here keeps what the work holds, whoever keeps the future or the error."""
         try:
-            saved = self._store.write(held.pop(), record=record)
+            saved = work.pop()()
         except BaseException as error:  # noqa: BLE001  # told by the alarm, the future and the next call
             forget_frames(error)
             error.add_note(f"It was the save of step {step}, in the background.")
-            _log.error("a save in the background failed", store=self._store.where, step=step, problem=str(error))
+            _log.error("a save in the background failed", store=self._where, step=step, problem=str(error))
             self._failure = error
             self._alarm(error)
             future.set_exception(error)
@@ -142,6 +136,35 @@ class BackgroundSaver:
         except Exception as also:  # noqa: BLE001  # an alarm that is broken must not hide what it was raised for
             error.add_note(f"The alarm failed, too: {also!r}")
             _log.error("the alarm for a failed save failed", problem=repr(also))
+
+
+class BackgroundSaver(OneAtATime):
+    """Saves into a store, one state at a time, beside whatever its caller does."""
+
+    def __init__(self, store: CheckpointStore, *, patience: timedelta | None = None, on_failure: Alarm | None = None) -> None:
+        super().__init__(store.where, patience=patience, on_failure=on_failure)
+        self._store = store
+
+    def save(
+        self,
+        capture: Capture,
+        *,
+        step: int | None = None,
+        journal: JournalPosition | None = None,
+        fingerprint: str = "",
+        record: Record | None = None,
+    ) -> Future[Candidate]:
+        """Copy a state and begin to save it. What the arguments mean: `CheckpointStore.save`; `record` is called in the save's thread.
+
+        On return the arrays are the caller's again. Arrays that are read-only and own their memory, such as those of `Learning`, are not copied. The future
+        is for whoever wants to wait; nobody has to look at it.
+
+        Raises what the save before it failed of, and then begins nothing; SaveUnderWay when patience has run out; CheckpointInvalid for what cannot be saved.
+        """
+        self.begin()
+        draft = drafted(capture, self._store.place.limits, step=step, journal=journal, fingerprint=fingerprint)
+        held = [replace(draft, arrays=copied(draft.arrays))]
+        return self.start(draft.step, [lambda: self._store.write(held.pop(), record=record)])
 
 
 def copied(arrays: Mapping[str, Array]) -> dict[str, Array]:

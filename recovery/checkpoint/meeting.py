@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from recovery.checkpoint import strict
 from recovery.checkpoint.errors import CheckpointError, RankFailed, RanksMissing, SaveFailed, WritersMissing
-from recovery.checkpoint.files import Disk, created, opened
+from recovery.checkpoint.files import Disk, created, opened, remove_tree
 from recovery.checkpoint.layout import listed
 from recovery.checkpoint.limits import Limits
 from recovery.clocks import read_boot_us
@@ -84,6 +84,14 @@ class Meeting:
     def hear_coordinator(self, word: str) -> Any:
         """That word from the coordinator. Raises RanksMissing, and what another rank failed of."""
         return self._hear(word, [COORDINATOR], self.deadline_s * (1 if self.coordinates else 2))[COORDINATOR]
+
+    def forget_earlier(self) -> None:
+        """Remove the meetings before this one. For the coordinator, once every rank has spoken here: then all have left those."""
+        session = self.directory.parent
+        for name, _ in listed(self.disk, session):
+            if name < self.directory.name:
+                with around("checkpoint.remove"):
+                    remove_tree(self.disk, session / name)
 
     @contextmanager
     def part(self) -> Iterator[None]:

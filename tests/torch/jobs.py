@@ -17,7 +17,7 @@ from torch.distributed.tensor import Shard, distribute_tensor
 
 from recovery import crashpoints
 from recovery.checkpoint import CheckpointStore, Cursor, Lifecycle, Stage
-from recovery.checkpoint.errors import CheckpointError, StoreBusy
+from recovery.checkpoint.errors import CheckpointError, SaveUnderWay
 from recovery.checkpoint.torch import ExactLoadPlanner, Job, PlainSavePlanner, StoreReader, StoreWriter, TorchStore
 
 CONFIG = {"rate": 0.05, "inputs": 5, "hidden": 6, "per_update": 4}
@@ -177,7 +177,7 @@ def save_beside(rank: int, size: int, directory: str) -> Any:
     overlapped, refused = not first.done(), ""
     try:
         store.async_save(training.job, wait=False)
-    except StoreBusy as error:
+    except SaveUnderWay as error:
         refused = type(error).__name__
     updated.set()
     second = store.async_save(training.job)

@@ -110,7 +110,7 @@ def test_a_save_beside_the_training_overlaps_its_collectives_and_one_is_under_wa
     came = ranks.values(ranks.run(jobs.save_beside, 2, str(tmp_path)))
     for overlapped, refused, told in came:
         assert overlapped
-        assert refused == "StoreBusy"
+        assert refused == "SaveUnderWay"
         assert told == [1, 2]
     assert [each.manifest.step for each in CheckpointStore(tmp_path).scan()] == [2, 1]
 

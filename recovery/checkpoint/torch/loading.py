@@ -86,6 +86,7 @@ def load(store: CheckpointStore, meeting: Meeting, job: Job, wish: Wish) -> Load
             if verified is not None and not verdicts:
                 if meeting.coordinates:
                     store.mark_restored(candidate)
+                    meeting.forget_earlier()
                 _adopt(job, verified, meeting.rank, looks)
                 return Loaded(candidate, tuple(passed), verified.resharded, verified.restored)
             told = "; ".join(f"rank {rank}: {problem}" for rank, problem in sorted(verdicts.items())[:3])

@@ -104,6 +104,7 @@ def save(store: CheckpointStore, meeting: Meeting, captured: Captured, told: Tol
             )
             assert writer.candidate is not None
             meeting.tell("outcome", writer.candidate.name)
+            meeting.forget_earlier()
         return writer.candidate or store.inspect(meeting.hear_coordinator("outcome"))
 
 

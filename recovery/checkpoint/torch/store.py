@@ -9,21 +9,17 @@ ranks or none; a load replaces the state of all ranks or of none; each ends, and
 from __future__ import annotations
 
 import secrets
-import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import Future
-from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Final, Self
 
 import torch.distributed as dist
 
-from recovery import logs
+from recovery.checkpoint.background import Alarm, OneAtATime
 from recovery.checkpoint.continuing import JournalLink
-from recovery.checkpoint.errors import StoreBusy
+from recovery.checkpoint.errors import SaveUnderWay
 from recovery.checkpoint.files import remove_tree
 from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.layout import listed
@@ -34,10 +30,8 @@ from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.store import CheckpointStore
 from recovery.checkpoint.torch.job import Job
 from recovery.checkpoint.torch.loading import Loaded, Wish, load
-from recovery.checkpoint.torch.saving import Captured, Told, capture, save
+from recovery.checkpoint.torch.saving import Told, capture, save
 from recovery.crashpoints import around
-
-_log: Final = logs.logger("checkpoint")
 
 RANKS: Final = "ranks"
 """The directory of a store in which ranks meet."""
@@ -45,16 +39,13 @@ RANKS: Final = "ranks"
 FORGOTTEN_S: Final = 7 * 24 * 3600
 """How long the last words of a job are kept. Far beyond any deadline, and beyond any difference between two clocks."""
 
-Alarm = Callable[[BaseException], None]
-"""Told of a save beside the training that failed, in that save's thread."""
-
 
 @dataclass
 class TorchStore:
     """A job's checkpoints. Make one on every rank, at the same place in the program: it agrees with the others on where to meet, by one broadcast.
 
     group: the ranks that save and load together; by default all. deadline: of one save or load. A rank that has not come by then is named, and nothing
-    was committed or loaded. on_failure: told of a save beside the training that failed; the next call raises it, too.
+    was committed or loaded. on_failure: told of a save beside the training that failed, in its thread; the next call raises it, too.
     """
 
     store: CheckpointStore
@@ -65,7 +56,7 @@ class TorchStore:
     size: int = field(init=False, default=1)
     _token: str = field(init=False)
     _count: int = field(init=False, default=0)
-    _running: Future[Candidate] | None = field(init=False, default=None)
+    _beside: OneAtATime = field(init=False)
 
     def __post_init__(self) -> None:
         token = [secrets.token_hex(8)]
@@ -74,16 +65,17 @@ class TorchStore:
             source = COORDINATOR if self.group is None else dist.get_global_rank(self.group, COORDINATOR)
             dist.broadcast_object_list(token, src=source, group=self.group)
         self._token = token[0]
+        self._beside = OneAtATime(self.store.where, on_failure=self.on_failure)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
+    def __exit__(self, *error: Any) -> None:
+        self._beside.__exit__(*error)
 
     def close(self) -> None:
         """Wait for a save under way. Raises what it failed of."""
-        self._settle()
+        self._beside.close()
 
     def save(
         self,
@@ -101,7 +93,7 @@ class TorchStore:
         Raises WritersMissing, RanksMissing, RankFailed, CheckpointInvalid, StoreBusy, SpaceMissing, SaveFailed. First of all it raises what a save beside
         the training failed of, if one did.
         """
-        self._settle()
+        self._beside.begin()
         captured = capture(job, Kind(kind), coordinates=self.rank == COORDINATOR, copy=False)
         return save(self.store, self._meeting("save"), captured, Told(journal, fingerprint, record))
 
@@ -117,17 +109,15 @@ class TorchStore:
     ) -> Future[Candidate]:
         """Copy the job's state into main memory and return; a thread saves the copy, and the training may go on.
 
-        One is under way at a time. Another one waits for it, or raises StoreBusy with wait=False: then no rank has begun one, and each must skip it. It takes
+        One is under way at a time. Another one waits for it; or, with wait=False, raises SaveUnderWay on all ranks if it is still under way on rank 0. It takes
         memory of the size of this rank's state. The interpreter does not exit before it has ended. Raises what the save before it failed of.
         """
-        if self._running is not None and not self._running.done() and not wait:
-            raise StoreBusy(store=str(self.store.path), seconds=0)
-        self._settle()
+        if not wait:
+            self._agree_to_begin()
+        self._beside.begin()
         captured = capture(job, Kind(kind), coordinates=self.rank == COORDINATOR, copy=True)
-        self._running = future = Future[Candidate]()
-        work = (future, self._meeting("save"), captured, Told(journal, fingerprint, record))
-        threading.Thread(target=copy_context().run, args=(self._beside, *work), name="checkpoint").start()
-        return future
+        told, meeting = Told(journal, fingerprint, record), self._meeting("save")
+        return self._beside.start(captured.step, [lambda: save(self.store, meeting, captured, told)])
 
     def load(
         self,
@@ -146,23 +136,29 @@ class TorchStore:
 
         Raises NothingToRestore, CheckpointInvalid, WrongKind, PositionUnknown, RanksMissing, RankFailed; every rank's state is as it was then.
         """
-        self._settle()
+        self._beside.begin()
         return load(self.store, self._meeting("load"), job, Wish(Kind(kind), candidate, reshard, journal))
 
     # -- meeting ---------------------------------------------------------------------------------------------------
 
     def _meeting(self, what: str) -> Meeting:
         """The next one. Ranks call in the same order, so that its number means the same on all of them."""
-        place = self.store.place
-        directory = self._directory(self._count)
-        directory.mkdir(parents=True, exist_ok=True)
+        place, session = self.store.place, self.store.path / RANKS / self._token
         if self.rank == COORDINATOR and not self._count:
             self._sweep()
-        if self.rank == COORDINATOR and self._count > 1:
-            with around("checkpoint.remove"):
-                remove_tree(place.disk, self._directory(self._count - 2))  # every rank has left it: all came to the one after it
+        directory = session / f"{self._count:09d}"
+        directory.mkdir(parents=True, exist_ok=True)
         self._count += 1
         return Meeting(place.disk, directory, place.limits, self.rank, self.size, self.deadline.total_seconds(), what)
+
+    def _agree_to_begin(self) -> None:
+        """A save ends on one rank a little before it does on another. So rank 0 says for all of them whether there is still one under way."""
+        meeting = self._meeting("save")
+        with meeting.part():
+            if meeting.coordinates:
+                meeting.tell("busy", self._beside.busy)
+            if meeting.hear_coordinator("busy"):
+                raise SaveUnderWay(store=self.store.where, step=self._beside.step)
 
     def _sweep(self) -> None:
         """What meetings of jobs left that have ended. A meeting makes its directory anew, so that a job which only rested for so long loses nothing."""
@@ -171,24 +167,3 @@ class TorchStore:
             if name != self._token and time.time() - (ranks / name).stat().st_mtime > FORGOTTEN_S:
                 with around("checkpoint.remove"):
                     remove_tree(place.disk, ranks / name)
-
-    def _directory(self, number: int) -> Path:
-        return self.store.path / RANKS / self._token / f"{number:09d}"
-
-    # -- beside the training ---------------------------------------------------------------------------------------
-
-    def _beside(self, future: Future[Candidate], meeting: Meeting, captured: Captured, told: Told) -> None:
-        try:
-            saved = save(self.store, meeting, captured, told)
-        except BaseException as error:  # noqa: BLE001  # whoever waits for the future raises it, or the next call does
-            _log.error("a save beside the training failed", store=str(self.store.path), step=captured.step, problem=str(error))
-            if self.on_failure is not None:
-                self.on_failure(error)
-            future.set_exception(error)
-        else:
-            future.set_result(saved)
-
-    def _settle(self) -> None:
-        running, self._running = self._running, None
-        if running is not None:
-            running.result()

@@ -120,6 +120,14 @@ def test_a_document_that_is_still_written_is_not_heard(place: Path) -> None:
         seat(place, 0).hear("plan")
 
 
+def test_earlier_meetings_are_forgotten_and_later_ones_are_not(place: Path) -> None:
+    for number in range(4):
+        (place.parent / f"{number:09d}").mkdir(exist_ok=True)
+        (place.parent / f"{number:09d}" / "plan-00000.json").touch()
+    seat(place.parent / "000000002", 0).forget_earlier()
+    assert sorted(path.name for path in place.parent.iterdir()) == ["000000002", "000000003"]
+
+
 def test_a_document_beyond_the_limit_is_refused_before_it_is_read(place: Path) -> None:
     (place / "plan-00000.json").write_bytes(b" " * 65)
     meeting = Meeting(LocalDisk(), place, Limits(state_bytes=64), 0, 1, 1, "save")
