@@ -88,6 +88,19 @@ def test_a_verification_goes_on_behind_a_run_whose_evidence_or_stub_is_damaged(w
     assert [(one.run_id, one.exit_code) for one in found.broken] == [("ended", 6), ("open", 6)]
 
 
+@pytest.mark.parametrize("run", ["ended", "open"])
+def test_a_verification_goes_on_behind_a_run_whose_own_row_is_damaged(worked: Place, tmp_path: Path, run: str) -> None:
+    path = tmp_path / "shop.db"
+    path.write_bytes((worked.directory / "shop.db").read_bytes())
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.executescript(FOR_EVERY_RUN["a time that is none"].format(run=run))
+    connection.close()
+    with Engine(f"sqlite:///{path}") as engine:
+        found = engine.verify()
+    assert [(one.run_id, one.exit_code) for one in found.broken] == [(run, 6)]
+    assert (found.runs, found.entries > 0) == (2, True)
+
+
 def _content(path: Path) -> list[str]:
     """Everything but who holds the run: a recovery claims before it reads, and releases."""
     connection = sqlite3.connect(path)
