@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from recovery.checkpoint.inference import Identity, KVStore
 from recovery.checkpoint.store import CheckpointStore
-from recovery.crashpoints import POINTS
+from recovery.crashpoints import POINTS, VARIABLE
 from tests.crash.children import PYTHON, surroundings
 from tests.unit.checkpoint.disks import RecordingDisk
 from tests.unit.checkpoint.making import same, small
@@ -78,3 +79,31 @@ def test_what_a_killed_save_leaves_is_the_old_or_the_new(
 def test_a_save_passes_no_other_point(passed: list[str]) -> None:
     """One that the test above does not know would go untested."""
     assert set(passed) <= set(SAVES)
+
+
+FORGETTING = """
+import sys
+import numpy as np
+from recovery.checkpoint.inference import Identity, KVStore
+store = KVStore(sys.argv[1], capacity_bytes=20_000)
+identity = Identity(model="m", dtype="F64", layout="l", page_tokens=1)
+for token in range(3):
+    store.put(identity, [token], {"k": np.full(1_000, float(token))})
+"""
+
+
+@pytest.mark.parametrize("point", [point for point in POINTS if point.startswith("kv.")])
+def test_a_cache_killed_while_it_forgets_gives_whole_entries_or_none(point: str, tmp_path: Path) -> None:
+    """Room for two of three: the third one makes the first go."""
+    program = [*PYTHON, "-c", FORGETTING, str(tmp_path)]
+    died = subprocess.run(program, env=surroundings({VARIABLE: point}), capture_output=True, text=True, check=False)
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    store = KVStore(tmp_path, capacity_bytes=20_000)
+    identity = Identity(model="m", dtype="F64", layout="l", page_tokens=1)
+    for token in range(3):
+        hit = store.get(identity, [token])
+        assert hit is None or (hit.arrays["k"] == token).all()
+    assert store.hits >= 2
+    again = subprocess.run(program, env=surroundings({}), capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
+    assert store.get(identity, [2]) is not None

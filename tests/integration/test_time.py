@@ -53,10 +53,9 @@ from recovery.storage.memory import MemoryJournal
 from recovery.testing.clock import ManualClock
 from recovery.testing.hosts import HostClock
 
-from .world import DAY, Killed, Shop, keyed, once
+from .world import DAY, TIMEOUT, Killed, Shop, keyed, once
 
 US = timedelta(microseconds=1)
-TIMEOUT = timedelta(seconds=1)
 SETTLE = timedelta(minutes=1)
 ERROR = timedelta(seconds=1)
 NOT_AFTER = DAY - ERROR - SETTLE - TIMEOUT - US  # since t0, for `keyed()`
@@ -191,7 +190,7 @@ def test_a_body_is_told_the_time_that_is_left_on_the_worse_clock() -> None:
     def order(run: Run) -> int:
         return run.perform(reserve(), key="k")
 
-    with passing("append.intent.after", lambda: host.suspend(timedelta(seconds=0.75), wall_stands=True)):
+    with passing("append.intent.after", lambda: host.suspend(TIMEOUT - timedelta(seconds=0.25), wall_stands=True)):
         Engine(place.journal, workflows=[order], clock=Raw(host)).run("r", order)
     assert told == [0.25]
 

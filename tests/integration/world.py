@@ -18,6 +18,9 @@ from recovery.core.policy import Budget
 from recovery.definitions.effect import Effect
 
 DAY = timedelta(hours=24)
+TIMEOUT = timedelta(seconds=30)
+"""Of one attempt: far beyond what a busy machine needs to get a request out."""
+
 QUICK = Budget(max_wait=timedelta(0), backoff=timedelta(milliseconds=1))
 """A call that waits for nothing."""
 
@@ -68,7 +71,7 @@ class Shop:
     def effect(self, contract: Contract, *, probe: bool = False) -> Effect[..., int]:
         """`reserve(units=...)` under a contract."""
 
-        @effect(contract, environment=Environment("shop"), rejects=(OutOfStock,), name="reserve", timeout=timedelta(seconds=30))
+        @effect(contract, environment=Environment("shop"), rejects=(OutOfStock,), name="reserve", timeout=TIMEOUT)
         def reserve(call: Call, *, units: int) -> int:
             return self.reserve(call, units, deduplicates=contract.keyed)
 
@@ -81,7 +84,7 @@ class Shop:
         return reserve
 
     def async_effect(self, contract: Contract) -> Effect[..., int]:
-        @effect(contract, environment=Environment("shop"), rejects=(OutOfStock,), name="reserve", timeout=timedelta(seconds=30))
+        @effect(contract, environment=Environment("shop"), rejects=(OutOfStock,), name="reserve", timeout=TIMEOUT)
         async def reserve(call: Call, *, units: int) -> int:
             return self.reserve(call, units, deduplicates=contract.keyed)
 
