@@ -288,6 +288,11 @@ def test_what_a_cancel_undid_has_happened() -> None:
     assert (judgement.row.number, judgement.action) == (11, Action.ADOPT)
 
 
+def test_what_a_cancel_found_is_the_first_reply_only_where_a_look_up_shows_that() -> None:
+    shown = replace(CANCEL, lookup=Lookup(original=False))
+    assert unwanted(sent().attempt(S, "cancel").cancelled(2 * S, "found"), 3 * S, shown).row.number == 10
+
+
 def test_what_a_cancel_could_not_undo_is_adopted() -> None:
     assert unwanted(sent().attempt(S, "cancel").cancelled(2 * S, "found"), 3 * S, replace(CANCEL, lookup=Lookup())).row.number == 8
 
