@@ -86,8 +86,9 @@ class _Upload(Attempt):
 
     def abandon(self) -> None:
         """Remove what was uploaded, unless it was committed or a record may have been put: then nobody but `gc` may, if there is none in a day."""
-        if not self.uncertain:
-            super().abandon()
+        if not (self.uncertain or self.committed):
+            with around("checkpoint.abandon"):
+                remove_tree(self._disk, self.path)  # nothing can be renamed there, and nobody else writes into it
 
 
 class ObjectCheckpoints(Choosing):
