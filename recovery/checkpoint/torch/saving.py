@@ -10,25 +10,29 @@ It calls no collective, so that a save beside the training does not meet the tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch.distributed.checkpoint.metadata import MetadataIndex
 from torch.distributed.checkpoint.planner import SavePlan, WriteItem
 from torch.distributed.checkpoint.storage import WriteResult
 
 from recovery.checkpoint import state as states
 from recovery.checkpoint.errors import CheckpointInvalid
+from recovery.checkpoint.header import bytes_of
 from recovery.checkpoint.kinds import Kind, require_stored
 from recovery.checkpoint.limits import Limits
-from recovery.checkpoint.manifest import FileEntry, JournalPosition, digest
+from recovery.checkpoint.manifest import JournalPosition, Slice, digest
 from recovery.checkpoint.meeting import Meeting
+from recovery.checkpoint.receipts import Part, Receipt, receipt_of
 from recovery.checkpoint.saving import Record
 from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.store import CheckpointStore
 from recovery.checkpoint.torch.job import Job, View, merged
 from recovery.checkpoint.torch.planning import PlainSavePlanner, part_of, places_of, plan_document, plan_of
+from recovery.checkpoint.torch.tensors import code_of
 from recovery.checkpoint.torch.writing import About, Order, Piece, StoreWriter
 
 WEIGHTS: tuple[str, ...] = ("w/", "b/")
@@ -95,13 +99,12 @@ def save(store: CheckpointStore, meeting: Meeting, captured: Captured, told: Tol
         metadata = _plan_for_all(meeting, captured, writer) if meeting.coordinates else None
         order = meeting.hear_coordinator("order")[meeting.rank]
         plan = replace(part_of(plan, order["items"]), storage_data=Order(order["attempt"], order["shard"]))
-        meeting.tell(
-            "receipt", [_receipt(result) for result in writer.write_data(captured.planner.finish_plan(plan), captured).value()]
-        )
+        plan = captured.planner.finish_plan(plan)
+        meeting.tell("receipt", _receipt(meeting.rank, plan, writer.write_data(plan, captured).value()).document())
         if metadata is not None:
-            writer.finish(
-                metadata, [[_result(each) for each in receipts] for _, receipts in sorted(meeting.hear("receipt").items())]
-            )
+            heard = sorted(meeting.hear("receipt").items())
+            receipts = [receipt_of(told, store.place.limits, attempt=order["attempt"], writer=rank) for rank, told in heard]
+            writer.finish(metadata, [_results(receipt) for receipt in receipts])
             assert writer.candidate is not None
             meeting.tell("outcome", writer.candidate.name)
             meeting.forget_earlier()
@@ -137,13 +140,28 @@ def _digest(captured: Captured) -> str:
     return digest(states.to_bytes({name: value for name, value in captured.shared.items() if name != "history"}, Limits()))
 
 
-def _receipt(result: WriteResult) -> dict[str, Any]:
-    piece: Piece = result.storage_data
-    assert piece.entry is not None, "a job's state dict holds tensors only"
-    place = [result.index.fqn, list(result.index.offset or ())]
-    return {"place": place, "key": piece.key, "size": result.size_in_bytes, "file": piece.entry.document()}
+def _receipt(rank: int, plan: SavePlan, results: Iterable[WriteResult]) -> Receipt:
+    """What a rank has made durable, in the words of every sharded save."""
+    order: Order = plan.storage_data
+    told = {item.index: item.tensor_data for item in plan.items}
+    shard, parts = None, []
+    for result in results:
+        piece, tensor = result.storage_data, told[result.index]
+        assert piece.entry is not None, "a job's state dict holds tensors only"
+        assert tensor is not None, "a job's state dict holds tensors only"
+        shard, shape = piece.entry, tuple(tensor.chunk.sizes)
+        offset = tuple(result.index.offset or (0,) * len(shape))
+        dtype = code_of(torch.empty(0, dtype=tensor.properties.dtype), where=result.index.fqn)
+        parts.append(Part(result.index.fqn, dtype, tuple(tensor.size), Slice(shard.name, piece.key, offset, shape)))
+    return Receipt(order.attempt, rank, shard, tuple(parts))
 
 
-def _result(told: Mapping[str, Any]) -> WriteResult:
-    name, offset = told["place"]
-    return WriteResult(MetadataIndex(name, offset), told["size"], Piece(FileEntry(**told["file"]), told["key"]))
+def _results(receipt: Receipt) -> list[WriteResult]:
+    return [
+        WriteResult(
+            MetadataIndex(part.tensor, part.slice.offset),
+            bytes_of(part.dtype, part.slice.shape, where=part.tensor),
+            Piece(receipt.shard, part.slice.key),
+        )
+        for part in receipt.parts
+    ]

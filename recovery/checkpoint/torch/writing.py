@@ -28,6 +28,7 @@ from recovery.checkpoint.header import require_tensor_name
 from recovery.checkpoint.kinds import Kind, require_stored
 from recovery.checkpoint.manifest import FileEntry, JournalPosition, Manifest, Slice, TensorEntry
 from recovery.checkpoint.parts import Handed
+from recovery.checkpoint.receipts import key_of
 from recovery.checkpoint.saving import Record, Session, begun, finish
 from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.shards import Array, Written, write_shard
@@ -123,7 +124,7 @@ class StoreWriter(StorageWriter):
             if isinstance(resolved, io.BytesIO):
                 results.append(WriteResult(item.index, resolved.getbuffer().nbytes, Piece(None, data=resolved.getvalue())))
                 continue
-            key = _key(item)
+            key = key_of(item.index.fqn, tuple(item.index.offset or ()))
             arrays[key], items[key] = array_of(resolved, where=item.index.fqn), item
         if arrays:
             written = self._write(order, arrays)
@@ -183,12 +184,6 @@ class StoreWriter(StorageWriter):
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:  # noqa: ARG003
         """A checkpoint is chosen in the store, never by an id of DCP's."""
         return False
-
-
-def _key(item: WriteItem) -> str:
-    """What a part is called in its shard: as the tensor, and where it begins if that is not at the beginning."""
-    offset = tuple(item.index.offset or ())
-    return f"{item.index.fqn}@{':'.join(map(str, offset))}" if any(offset) else item.index.fqn
 
 
 def _tensors(metadata: Metadata, pieces: Iterable[tuple[MetadataIndex, Piece]]) -> dict[str, TensorEntry]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from recovery.checkpoint.errors import (
     WritersMissing,
     WrongKind,
 )
+from recovery.checkpoint.fingerprint import digest_of_group
 from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.layout import TEMPORARY
 from recovery.checkpoint.readback import ReadBack
@@ -32,6 +33,7 @@ from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.sharded import Sharded, Terms, sharded
 from recovery.checkpoint.store import CheckpointStore
 from tests.unit.checkpoint.disks import Call, RecordingDisk
+from tests.unit.checkpoint.learners import LIFECYCLE
 from tests.unit.checkpoint.learners import learning as learner
 from tests.unit.checkpoint.making import same, small
 
@@ -219,6 +221,31 @@ def test_a_learning_state_in_shards_is_complete(store: CheckpointStore) -> None:
     loaded = store.load(saved, kind="learning")
     assert type(state).from_parts(loaded.arrays, loaded.state).digest == state.digest
     assert store.parts(saved).state == loaded.state
+
+
+def with_reference() -> Any:
+    """A learning state whose lifecycle record names a group of its arrays."""
+    state = learner()
+    record = replace(LIFECYCLE, snapshots={"reference": digest_of_group(state.arrays, "reference")})
+    return learner(lifecycle=record)
+
+
+def test_a_reference_is_not_saved_in_parts_which_nobody_could_compare(store: CheckpointStore) -> None:
+    state = with_reference()
+    with (
+        pytest.raises(CheckpointInvalid, match="a reference cannot be compared in parts"),
+        store.sharded(kind="learning", writers=1, deadline=DEADLINE, state=state.state()) as save,
+        save.writer(0) as writer,
+    ):
+        hand_in(writer, 0, 1, dict(state.arrays))
+    assert left_over(store) == []
+
+
+def test_parts_of_a_state_with_a_reference_are_read(store: CheckpointStore) -> None:
+    state = with_reference()
+    parts = store.parts(store.save(state), kind="learning")
+    assert parts.state["lifecycle"]["snapshots"] == dict(state.lifecycle.snapshots)
+    assert np.array_equal(parts.load_slice("reference/layer", (1, 0), (1, 2)), [[3, 4]])
 
 
 def test_a_learning_state_that_lacks_something_is_refused(store: CheckpointStore) -> None:
