@@ -47,7 +47,7 @@ COUNT_MAX: Final = 1 << 53
 
 def admit(data: bytes, limits: Limits, *, where: str) -> Manifest:
     """The manifest in `data`. Raises CheckpointInvalid, LimitExceeded, UnknownFormat or WrongKind."""
-    found = strict.read(data, bytes_max=limits.manifest_bytes, depth_max=limits.depth, where=where)
+    found = strict.read(data, bytes_max=limits.manifest_bytes, depth_max=limits.depth, where=f"{where}, its manifest")
     if isinstance(found, dict) and type(found.get("format")) is int and found["format"] != FORMAT:
         raise UnknownFormat(where=where, found=found["format"], known=FORMAT)
     fields = strict.is_object(found, _KEYS, where=where)

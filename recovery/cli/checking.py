@@ -16,7 +16,7 @@ from recovery.cli.output import Output
 from recovery.core.errors import ExitCode
 
 
-@app.command()
+@app.command(short_help="Declare that the database was restored from a backup.")
 def restored(
     context: typer.Context,
     by: Annotated[str, typer.Option("--by", metavar="WHO", help="Who declares it.")],
@@ -38,7 +38,7 @@ def restored(
     _carry_out(context, Common(db, app, as_json, debug), work)
 
 
-@app.command()
+@app.command(short_help="List receipts of the app's environments without an intent.")
 def orphans(
     context: typer.Context,
     since: Annotated[
@@ -61,7 +61,7 @@ def orphans(
     _carry_out(context, Common(db, app, as_json, debug), work)
 
 
-@app.command()
+@app.command(short_help="Verify the digest chain of every run.")
 def verify(
     context: typer.Context,
     run_id: Annotated[str | None, typer.Option("--run-id", metavar="ID", help="Only this run.")] = None,

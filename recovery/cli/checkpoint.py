@@ -16,6 +16,7 @@ from recovery.cli.output import Output
 from recovery.core.errors import ExitCode
 
 checkpoint = typer.Typer(
+    short_help="Checkpoints: plan, verify, look into, compare, keep.",
     help="Checkpoints of training and inference: what a store holds and whether it is whole, how two differ, how often to save, "
     "and whether a run that is resumed is the same run.",
     no_args_is_help=True,

@@ -204,7 +204,7 @@ def runs(
     _carry_out(context, Common(db, app, as_json, debug), work)
 
 
-@app.command()
+@app.command(short_help="Show a run as a timeline.")
 def show(
     context: typer.Context,
     run_id: Annotated[str, typer.Argument(metavar="ID", help="The run.")],
@@ -236,7 +236,7 @@ def migrate(context: typer.Context, app: App = None, db: Db = None, as_json: Jso
     _carry_out(context, Common(db, app, as_json, debug), work)
 
 
-@app.command()
+@app.command(short_help="Play scenarios on stores, and say which hold.")
 def replay(
     context: typer.Context,
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", exists=True, help="Scenario files, or directories of them.")],
@@ -265,7 +265,7 @@ def replay(
     _carry_out(context, Common(None, None, as_json, debug), work)
 
 
-@app.command()
+@app.command(short_help="Crash a worker for real, then recover its run.")
 def demo(
     context: typer.Context,
     keep: Annotated[Path | None, typer.Option("--keep", metavar="DIR", help="Keep the demo's databases there.")] = None,
@@ -290,6 +290,7 @@ def demo(
 
 
 contracts = typer.Typer(
+    short_help="What known providers document about keys.",
     help="What known providers document about keys, windows and look-ups, and what follows from it after a crash.",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -32,7 +32,7 @@ ContractOption = Annotated[
 ]
 
 
-@app.command()
+@app.command(short_help="List what needs a person, oldest first.")
 def doubt(
     context: typer.Context,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=_LIMIT_MAX, help="At most so many.")] = 100,
@@ -56,7 +56,7 @@ def doubt(
     _carry_out(context, Common(db, app, as_json, debug), work)
 
 
-@app.command()
+@app.command(short_help="Say why a step stands where it stands.")
 def explain(
     context: typer.Context, run: RunId, step: Step, app: App = None, db: Db = None, as_json: Json = False, debug: Debug = False
 ) -> None:
@@ -70,7 +70,7 @@ def explain(
     _carry_out(context, Common(db, app, as_json, debug), work)
 
 
-@app.command()
+@app.command(short_help="Say what a reason for doubt means, and what to do.")
 def parking(
     context: typer.Context,
     reason: Annotated[str | None, typer.Argument(metavar="[REASON]", help="A reason, such as opaque. Default: list them.")] = None,
@@ -89,7 +89,7 @@ def parking(
     _carry_out(context, Common(db, app, as_json, debug), work)
 
 
-@app.command()
+@app.command(short_help="Ask the environment about one effect, read-only.")
 def probe(
     context: typer.Context, run: RunId, step: Step, app: App = None, db: Db = None, as_json: Json = False, debug: Debug = False
 ) -> None:
@@ -103,7 +103,7 @@ def probe(
     _carry_out(context, Common(db, app, as_json, debug), work)
 
 
-@app.command()
+@app.command(short_help="Allow one attempt more under the same key, and recover.")
 def redrive(
     context: typer.Context,
     run: RunId,
@@ -135,7 +135,14 @@ def resolve(
     evidence: Annotated[
         str, typer.Option("--evidence", metavar="FILE-or-TEXT", help="What it rests on: a file's content, or the text itself.")
     ],
-    applied: Annotated[bool, typer.Option("--applied", help="It happened; its value is --value.")] = False,
+    applied: Annotated[bool, typer.Option("--applied", help="It happened; its value is --value, if it returns one.")] = False,
+    without_value: Annotated[
+        bool,
+        typer.Option(
+            "--without-value",
+            help="It happened, and nobody can tell its value: the workflow gets OutcomeUnavailable instead of one.",
+        ),
+    ] = False,
     rejected: Annotated[
         str | None,
         typer.Option("--rejected", metavar="NAME", help="It was refused with this declared error; its fields are --value."),
@@ -149,21 +156,29 @@ def resolve(
     debug: Debug = False,
 ) -> None:
     """Settle a step by your word: what happened, on what evidence. It is marked heuristic; what contradicts it later is recorded."""
-    if sum([applied, rejected is not None, not_executed, mixed]) != 1:
-        raise typer.BadParameter("say one of --applied, --rejected NAME, --not-executed, --mixed.")
+    said = {
+        OutcomeKind.APPLIED: applied,
+        OutcomeKind.APPLIED_WITHOUT_VALUE: without_value,
+        OutcomeKind.REJECTED: rejected is not None,
+        OutcomeKind.NOT_EXECUTED: not_executed,
+        OutcomeKind.MIXED: mixed,
+    }
+    outcome = _outcome([kind for kind, chosen in said.items() if chosen])
     parsed = _parsed(value)
-    if applied:
-        outcome = OutcomeKind.APPLIED if value is not None else OutcomeKind.APPLIED_WITHOUT_VALUE
-    else:
-        outcome = OutcomeKind.REJECTED if rejected is not None else OutcomeKind.NOT_EXECUTED if not_executed else OutcomeKind.MIXED
 
     def work(output: Output, common: Common) -> ExitCode:
         from recovery.cli import ordering
 
-        said = ordering.Said(outcome, by, reason, evidence, parsed, rejected or "")
-        return ordering.resolve(output, common.target(), run, step, said)
+        word = ordering.Said(outcome, by, reason, evidence, parsed, rejected or "")
+        return ordering.resolve(output, common.target(), run, step, word)
 
     _carry_out(context, Common(db, app, as_json, debug), work)
+
+
+def _outcome(chosen: list[OutcomeKind]) -> OutcomeKind:
+    if len(chosen) != 1:
+        raise typer.BadParameter("say one of --applied, --without-value, --rejected NAME, --not-executed, --mixed.")
+    return chosen[0]
 
 
 def _duration(written: str) -> timedelta:
@@ -185,7 +200,7 @@ def _parsed(value: str | None) -> Any:
         raise typer.BadParameter(f"it is not JSON ({error}).", param_hint="--value") from error
 
 
-@app.command()
+@app.command(short_help="Close a step's key in the environment.")
 def close(
     context: typer.Context,
     run: RunId,
@@ -229,7 +244,7 @@ def acknowledge(
     _carry_out(context, Common(db, app, as_json, debug), work)
 
 
-@app.command()
+@app.command(short_help="Hold a run or a contract: nothing more is sent.")
 def hold(
     context: typer.Context,
     by: By,
@@ -284,7 +299,7 @@ def _one_of(run: str | None, contract: str | None) -> None:
         raise typer.BadParameter("say either a run or --contract.")
 
 
-@app.command()
+@app.command(short_help="Fence a run off from its last worker.")
 def fence(
     context: typer.Context,
     run: RunId,

@@ -14,8 +14,8 @@ from rich.text import Text
 from recovery.console import contradictions, words
 from recovery.console.paper import Paper, facts
 from recovery.console.runs import status
-from recovery.console.timeline import answer, promise
-from recovery.core.entries import OutcomeKind, Verb
+from recovery.console.timeline import answer, personally, promise
+from recovery.core.entries import Answered, OutcomeKind, Source, Verb
 from recovery.core.judgement import Judgement
 from recovery.core.rows import Row
 from recovery.operators.acknowledging import Acknowledged
@@ -126,9 +126,14 @@ def _pieces(name: str, pieces: tuple[Piece, ...]) -> list[tuple[str, RenderableT
     told: list[tuple[str, RenderableType]] = []
     for piece in pieces:
         number = "outside the chain" if piece.seq is None else f"entry {piece.seq}"
-        said = "" if piece.answer is None else f" {piece.source}: {answer(piece.answer)}"
+        said = "" if piece.answer is None else f" {piece.source}: {_said(piece.source, piece.answer)}"
         told.append(("" if told else name, f"{number}, {words.exact(piece.at_us)}, {words.bounded(piece.kind)}{said}"))
     return told
+
+
+def _said(source: str, given: Answered) -> str:
+    """An answer in words: of a person, what was said; of anything else, what was answered."""
+    return personally(given) if source == Source.OPERATOR.value else answer(given)
 
 
 def _assumed(assumptions: tuple[str, ...]) -> list[str]:
@@ -184,7 +189,7 @@ def _now(judgement: Judgement) -> list[tuple[str, RenderableType]]:
 def resolved(paper: Paper, done: Resolved) -> RenderableType:
     settled = done.settled
     told = settled.outcome.value.replace("_", " ") + (f" {words.bounded(settled.error)}" if settled.error else "")
-    valued = settled.outcome in {OutcomeKind.APPLIED, OutcomeKind.MIXED, OutcomeKind.REJECTED}
+    valued = settled.value is not None and settled.outcome in {OutcomeKind.APPLIED, OutcomeKind.MIXED, OutcomeKind.REJECTED}
     rows: list[tuple[str, RenderableType]] = [("outcome", Text(f"{told}, heuristic", style="bold"))]
     if valued:
         rows.append(("value", words.value(settled.value)))

@@ -172,13 +172,16 @@ def _attempt(entry: Attempt) -> Line:
 
 def _observation(entry: Observation) -> Line:
     if entry.source is Source.OPERATOR:
-        return Line(
-            "observed", entry.observed_at_us, entry.step, f"a person says that {_SAID.get(entry.answer.kind, 'it happened')}"
-        )
+        return Line("observed", entry.observed_at_us, entry.step, personally(entry.answer))
     source = entry.source.value
     whose = f"{source} to attempt {entry.attempt}" if entry.attempt is not None else source
     took = words.duration(entry.observed_at_us - entry.asked_at_us)
     return Line("observed", entry.observed_at_us, entry.step, f"{whose} after {took}: {answer(entry.answer)}")
+
+
+def personally(said: Answered) -> str:
+    """A person's word in a few words."""
+    return f"a person says that {_SAID.get(said.kind, 'it happened')}"
 
 
 def answer(said: Answered) -> str:

@@ -244,7 +244,8 @@ class EffectInDoubt(EffectError):
 
     template = (
         "Run {run_id!r}, step {step}: {effect} with key {key!r} may have happened ({reason}). Nothing more will be sent. "
-        "Look with `recover show {run_id}`, check the environment by that key, then decide."
+        "Ask why with `recover explain {run_id} {step}`, check the environment by the key or the arguments, then decide: "
+        "`recover resolve {run_id} {step}` says what happened."
     )
 
     def __init__(self, *, reason: str, **fields: Any) -> None:

@@ -32,6 +32,10 @@ _ANSWERS: Final = {
     OutcomeKind.NOT_EXECUTED: AnswerKind.ABSENT,
     OutcomeKind.MIXED: AnswerKind.ITEMS,
 }
+_VALUE: Final = (
+    "give it with --value JSON, as the effect would return it. If nobody can tell it, say --without-value: the workflow then gets "
+    "OutcomeUnavailable, which ends its run for ever unless it catches that."
+)
 _SETTLES: Final = {Action.ADOPT, Action.REJECT, Action.NOT_EXECUTED}
 
 
@@ -141,11 +145,23 @@ def _checked(word: Word, effect: Effect[..., Any] | None, about: str) -> Word:
     if word.outcome in {OutcomeKind.NOT_EXECUTED, OutcomeKind.APPLIED_WITHOUT_VALUE} and word.value is not None:
         raise _refused(about, f"{word.outcome.value} has no value", "Leave --value out.")
     keepable("A resolution", about, rejection=word.error)
+    if word.outcome is OutcomeKind.APPLIED and word.value is None:
+        _check_valueless(effect, about)
     try:
         check_stored(word.value, where="value", root="--value")
         return word if effect is None else _stored(word, effect)
     except (ValueUnreadable, ValueNotStorable) as error:
         raise _refused(about, str(error).rstrip("."), "Give a value as the effect itself would return it.") from error
+
+
+def _check_valueless(effect: Effect[..., Any] | None, about: str) -> None:
+    """Raises OverrideRefused where "it happened" alone would end the run: settled without its value, a step cannot be given one any more."""
+    if effect is None:
+        problem = "whether it returns a value is not known without its app, and no value was given"
+        raise _refused(about, problem, f"Name the app with --app, or {_VALUE}")
+    if not effect.accepts_none:
+        problem = f"{effect.name} returns {effect.outcome.title}, and no value was given"
+        raise _refused(about, problem, f"{_VALUE[0].upper()}{_VALUE[1:]}")
 
 
 def _stored(word: Word, effect: Effect[..., Any]) -> Word:

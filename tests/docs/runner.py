@@ -11,7 +11,8 @@ never compared with less than the whole output of its commands; only the things 
 A block inside an HTML comment is run and not shown: for waiting and setting up. `<!-- files of PAGE -->` writes the titled files of
 another page. PORTS and POSTGRESQL stand on pages for what each run must have for itself.
 
-`python -m tests.docs.runner --rewrite [PAGE...]` puts real output in place of what no longer holds.
+`python -m tests.docs.runner --rewrite [PAGE...]` puts real output in place of what no longer holds; `--afresh` in place of all, so that the
+keys and times on a page are those of one run.
 """
 
 from __future__ import annotations
@@ -178,8 +179,8 @@ class Shell:
         return _KILLED.sub("Killed", text.replace(f"{self.directory}/", "").replace("\r", "")).strip("\n")
 
 
-def run_page(path: Path, stand_ins: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Run a page. Returns it with its real output in place, and what differs from what it says."""
+def run_page(path: Path, stand_ins: Mapping[str, str], *, afresh: bool = False) -> tuple[str, list[str]]:
+    """Run a page. Returns it with its real output in place of what differs (afresh: of all), and what differs from what it says."""
     page = path.read_text(encoding="utf-8")
     lines, problems, moved = page.splitlines(), [], 0
     with tempfile.TemporaryDirectory(prefix="docs-") as directory, Shell(Path(directory), stand_ins) as shell:
@@ -193,7 +194,7 @@ def run_page(path: Path, stand_ins: Mapping[str, str]) -> tuple[str, list[str]]:
             if block.title:
                 shell.write(block)
             elif block.language == "console":
-                new, differs = _typed(shell, block, path)
+                new, differs = _typed(shell, block, path, afresh=afresh)
                 problems += differs
                 lines[block.first + moved : block.first + moved + len(block.lines)] = new
                 moved += len(new) - len(block.lines)
@@ -202,17 +203,16 @@ def run_page(path: Path, stand_ins: Mapping[str, str]) -> tuple[str, list[str]]:
     return "".join(f"{line}\n" for line in lines), problems
 
 
-def _typed(shell: Shell, block: Block, path: Path) -> tuple[list[str], list[str]]:
+def _typed(shell: Shell, block: Block, path: Path, *, afresh: bool) -> tuple[list[str], list[str]]:
     new: list[str] = []
     problems = []
     for command, shown in exchanges(block):
         output = shell.type(command)
         new += f"$ {command}".split("\n")
         before, now = compared("\n".join(shown)), compared(output)
+        new += shown if before == now and not afresh else output.splitlines()
         if before == now:
-            new += shown
             continue
-        new += output.splitlines()
         diff = "\n".join(difflib.unified_diff(before, now, "the page", "the program", lineterm=""))
         problems.append(f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}, line {block.first}: $ {command}\n{diff}")
     return new, problems
@@ -252,6 +252,7 @@ def free_ports(wanted: int) -> list[int]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run the documentation's commands.")
     parser.add_argument("--rewrite", action="store_true", help="put real output in place of what no longer holds")
+    parser.add_argument("--afresh", action="store_true", help="put real output in place of all of it")
     parser.add_argument("pages", nargs="*", type=Path)
     arguments = parser.parse_args()
     wrong = 0
@@ -265,14 +266,14 @@ def main() -> int:
         for path in [page.resolve() for page in arguments.pages] or PAGES:
             if not runnable(path):
                 continue
-            page, problems = run_page(path, stand_ins(path, database))
-            if arguments.rewrite and page != path.read_text(encoding="utf-8"):
+            page, problems = run_page(path, stand_ins(path, database), afresh=arguments.afresh)
+            if (arguments.rewrite or arguments.afresh) and page != path.read_text(encoding="utf-8"):
                 path.write_text(page, encoding="utf-8")
                 sys.stdout.write(f"rewritten: {path.relative_to(ROOT)}\n")
             for problem in problems:
                 sys.stdout.write(f"{problem}\n")
             wrong += len(problems)
-    return 1 if wrong and not arguments.rewrite else 0
+    return 1 if wrong and not (arguments.rewrite or arguments.afresh) else 0
 
 
 if __name__ == "__main__":

@@ -59,6 +59,15 @@ def test_a_drift_is_seen_and_rewritten(page: Page) -> None:
     assert runner.run_page(path, {}) == (rewritten, [])
 
 
+def test_afresh_all_output_is_of_one_run(page: Page) -> None:
+    text = "```console\n$ cat /proc/sys/kernel/random/uuid | tee it\n0278939e-b518-86ed-8d74-8ee3e597119a\n$ cat it\n01353641-d843-86e1-9f8b-d9ed3a82f3d7\n```\n"
+    path = page(text)
+    assert runner.run_page(path, {}) == (text, [])
+    rewritten, problems = runner.run_page(path, {}, afresh=True)
+    first, second = (line for line in rewritten.splitlines() if line.count("-") == 4)
+    assert (first == second, first in text, problems) == (True, False, [])
+
+
 def test_output_that_is_missing_or_too_much_is_seen(page: Page) -> None:
     _, problems = runner.run_page(page("```console\n$ echo one\n$ true\ntwo\n```\n"), {})
     assert len(problems) == 2

@@ -120,6 +120,20 @@ def test_a_resolution_says_one_thing(doubtful: Place, typed: Typed, arguments: t
     assert doubtful.head("n1") == before
 
 
+def test_it_happened_alone_is_refused_where_a_value_is_owed_and_says_what_going_without_one_costs(
+    doubtful: Place, typed: Typed
+) -> None:
+    before = doubtful.head("n1")
+    refused = typed("resolve", "n1", "mail#1", "--applied", "--evidence", "x", *WORD)
+    assert (refused.exit_code, doubtful.head("n1")) == (2, before)
+    assert "mail returns str, and no value was given" in refused.stderr
+    assert "--without-value" in refused.stderr
+    done = typed("resolve", "n1", "mail#1", "--without-value", "--evidence", "x", *WORD)
+    assert (done.exit_code, "applied without value" in done.stdout) == (0, True)
+    assert "observation operator: a person says that it happened" in squeezed(typed("explain", "n1", "mail#1").stdout)
+    assert "OutcomeUnavailable" in typed("--run-id", "n1").stdout
+
+
 def test_a_word_of_the_wrong_type_is_refused_with_the_app_and_said_to_be_unchecked_without(doubtful: Place, typed: Typed) -> None:
     command = ("resolve", "n1", "mail#1", "--applied", "--value", "7", "--evidence", "x", *WORD)
     refused = typed(*command)

@@ -76,7 +76,7 @@ def test_a_divergence_ends_with_five_and_names_it() -> None:
 def test_a_trainer_that_fails_ends_with_four_and_its_own_words() -> None:
     ended = verified("--make", f"{TRAINERS}:make_hidden", "--step", f"{TRAINERS}:fails", "--no-ablate")
     assert (ended.code, ended.out) == (int(ExitCode.UNRESOLVED), "")
-    assert "ArithmeticError: the loss ran away" in ended.err
+    assert "ArithmeticError: the loss ran away (resume_trainers.py, line " in ended.err
 
 
 @pytest.mark.parametrize(

@@ -276,7 +276,7 @@ def test_a_word_without_who_why_or_evidence_is_refused(memory: Journal, missing:
     ("outcome", "more", "problem"),
     [
         (OutcomeKind.APPLIED, {"value": "seven"}, "does not fit"),
-        (OutcomeKind.APPLIED, {"value": None}, "does not fit"),
+        (OutcomeKind.APPLIED, {"value": None}, "returns int, and no value was given"),
         (OutcomeKind.REJECTED, {"rejection": "NoSuch"}, "not declared"),
         (OutcomeKind.REJECTED, {"rejection": "OutOfStock", "value": {"sku": 1}}, "does not fit"),
         (OutcomeKind.REJECTED, {}, "needs its name"),
@@ -364,6 +364,16 @@ def test_without_the_app_a_word_is_taken_unchecked(memory: Journal) -> None:
     desk = Desk(memory, contracts.Opaque())
     desk.in_doubt()
     assert not desk.without_app().resolve("r", STEP, OutcomeKind.APPLIED, value=7, **WORD).checked
+    assert desk.do("recover", "r").value == "got 7"
+
+
+def test_without_the_app_it_happened_alone_is_refused(memory: Journal) -> None:
+    """Whether the effect returns a value cannot be seen; settled without one that it has, the run would fail for ever."""
+    desk = Desk(memory, contracts.Opaque())
+    desk.in_doubt()
+    with pytest.raises(errors.OverrideRefused, match="not known without its app"):
+        desk.without_app().resolve("r", STEP, OutcomeKind.APPLIED, **WORD)
+    desk.do("resolve", "r", STEP, OutcomeKind.APPLIED, value=7, **WORD)
     assert desk.do("recover", "r").value == "got 7"
 
 

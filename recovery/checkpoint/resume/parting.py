@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from recovery.checkpoint.resume.tolerance import Contract
 from recovery.core import errors as core
 
 _SECONDS: Final = 0.2  # between two looks whether a silent process still lives
+_PLACE: Final = re.compile(r'File "([^"]+)", line (\d+)')  # as tracebacks name it
 
 
 def here(order: Order, contract: Contract, beat: Beat) -> dict[str, Any]:
@@ -87,7 +89,11 @@ def _answer(order: Order) -> dict[str, Any]:
 
 
 def _last(said: IO[bytes]) -> str:
-    """The last line that the process said: where Python names the error that ended it."""
+    """The last line that the process said, where Python names the error that ended it; and the last place that it named."""
     said.seek(0)
     lines = [line.strip() for line in said.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    return lines[-1].rstrip(".")[:1000] if lines else "it said nothing"
+    if not lines:
+        return "it said nothing"
+    places = [found for line in lines[:-1] if (found := _PLACE.match(line))]
+    where = f" ({Path(places[-1][1]).name}, line {places[-1][2]})" if places else ""
+    return lines[-1].rstrip(".")[:1000] + where
