@@ -27,7 +27,7 @@ app.add_typer(checkpoint, name="checkpoint")
 _SEED_MAX = 2**32 - 1
 
 
-@checkpoint.command("plan")
+@checkpoint.command("plan", short_help="Plan how often to save.")
 def plan(
     context: typer.Context,
     size: Annotated[str, typer.Option("--bytes", metavar="SIZE", help="How large a checkpoint is: 2TB, 512GiB.")],
@@ -111,7 +111,7 @@ def plan(
     _carry_out(context, Common(as_json=as_json, debug=debug), carry_out)
 
 
-@checkpoint.command("verify-resume")
+@checkpoint.command("verify-resume", short_help="Verify that a resumed run is the same run.")
 def verify_resume(
     context: typer.Context,
     make: Annotated[
