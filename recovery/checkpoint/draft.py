@@ -17,7 +17,7 @@ from recovery.checkpoint.commit import Attempt, Export, balanced
 from recovery.checkpoint.errors import CheckpointInvalid
 from recovery.checkpoint.header import require_tensor_name
 from recovery.checkpoint.kinds import Kind, require_stored
-from recovery.checkpoint.limits import Limits
+from recovery.checkpoint.limits import Limits, at_most
 from recovery.checkpoint.manifest import FileEntry, JournalPosition, Manifest, Slice, TensorEntry
 from recovery.checkpoint.shards import Array, Written, code_of
 from recovery.checkpoint.validating import Capture
@@ -79,17 +79,22 @@ def drafted(
     require_stored(capture.kind)
     value = capture.state()
     state = states.to_bytes(value, limits)
-    return Draft(capture.kind, step_of(value) if step is None else step, journal, fingerprint, _named(capture.arrays), state)
+    return Draft(
+        capture.kind, step_of(value) if step is None else step, journal, fingerprint, _named(capture.arrays, limits), state
+    )
 
 
-def _named(arrays: Mapping[str, Any]) -> dict[str, Array]:
-    """The arrays, each under a name that a tensor may have. Raises CheckpointInvalid."""
+def _named(arrays: Mapping[str, Any], limits: Limits) -> dict[str, Array]:
+    """The arrays, each under a name that a tensor may have. Raises CheckpointInvalid, LimitExceeded."""
+    at_most(len(arrays), limits.tensors, where="the state", what="the number of its tensors")
     for name, array in arrays.items():
         require_tensor_name(name, where="the state")
         if not isinstance(array, np.ndarray):
             raise CheckpointInvalid(
                 where=f"the state, {name}", problem=f"it is a {type(array).__name__} and no array", reason="dtype"
             )
+        if isinstance(array, np.ma.MaskedArray):
+            raise CheckpointInvalid(where=f"the state, {name}", problem="it is masked, and the mask would be lost", reason="dtype")
         code_of(array, where=f"the state, {name}")
     return dict(arrays)
 

@@ -34,6 +34,8 @@ OPAQUE: Final = {"torch.cpu": 5056, "torch.cuda": 16}
 
 _MT_WORDS: Final = 624
 
+DEPTH_MAX: Final = 100  # of nested values; more than any store reads
+
 
 def capture(generator: AnyGenerator) -> dict[str, Any]:
     """A generator's state in plain integers, strings, floats and lists. Does not advance it."""
@@ -182,13 +184,19 @@ def _set(generator: AnyGenerator, state: State) -> None:
     bits.state = _arrays(state)
 
 
-def plain(value: Any) -> Any:
-    """Mappings, lists and numbers of Python's own, all the way down."""
+def plain(value: Any, depth: int = 0) -> Any:
+    """Mappings, lists and numbers of Python's own, all the way down. Raises CheckpointInvalid for what would lose something, or has no end."""
+    if depth > DEPTH_MAX:
+        raise CheckpointInvalid(reason="state", where="a value", problem="it is nested too deeply")
     if isinstance(value, Mapping):
-        return {str(name): plain(part) for name, part in value.items()}
+        if len({str(name) for name in value}) < len(value):
+            raise CheckpointInvalid(
+                reason="state", where="a mapping", problem="two of its keys are the same text, and one would be lost"
+            )
+        return {str(name): plain(part, depth + 1) for name, part in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
-    return [plain(part) for part in value] if isinstance(value, list | tuple) else value
+    return [plain(part, depth + 1) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _arrays(state: State) -> dict[str, Any]:

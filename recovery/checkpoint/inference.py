@@ -10,6 +10,7 @@ An entry is a directory, `IDENTITY/TOKENS`, in the same format as a checkpoint o
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from collections import Counter
@@ -42,6 +43,9 @@ TRASH: Final = ".trash-"
 ABANDONED_SECONDS: Final = 3600.0
 """What somebody was writing or removing so long ago, by the file system's own time, is nobody's any more."""
 
+_THERE: Final = "there already"
+_TOO_LARGE: Final = "larger than the capacity"
+
 _TOKENS: Final = "tokens"
 _VALUES: Final = "kv/"
 _DOMAIN: Final = b"recovery-kv-%d\n" % FORMAT
@@ -64,10 +68,12 @@ class Identity:
     def __post_init__(self) -> None:
         if type(self.page_tokens) is not int or self.page_tokens < 1:
             raise _refused("page_tokens", "it is no number of tokens from 1 on")
-        for field in ("model", "dtype", "layout"):
+        for field in ("model", "adapter", "dtype", "layout"):
             value = getattr(self, field)
-            if type(value) is not str or not value:
+            if type(value) is not str or not (value or field == "adapter"):
                 raise _refused(field, "it is not stated, so that two different ones would be taken for the same")
+            if not value.isprintable():
+                raise _refused(field, "it has characters that cannot be printed")
 
     def document(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("model", "adapter", "dtype", "layout", "page_tokens")}
@@ -96,7 +102,8 @@ class _Unsynced(LocalDisk):
 class KVStore:
     """A cache of inference state under `path`, for any number of processes. Making one touches nothing.
 
-    capacity_bytes: what is kept at most; beyond it, what was asked for longest ago goes first. limits: what is read at most.
+    capacity_bytes: what is kept at most; beyond it, what was asked for longest ago goes first. limits: what is read at most; give all who share a
+    path the same ones, since what is beyond them is removed as damaged.
     hits, misses and refusals count what this object met, the latter two by reason.
     """
 
@@ -147,12 +154,14 @@ class KVStore:
         held = {_TOKENS: given} | {_VALUES + require_tensor_name(name, where="arrays"): array for name, array in arrays.items()}
         *_, (_, address) = _addresses(given, len(given))
         if (self.path / identity.name / address).is_dir():
-            return self._refuse("there already")
+            return self._refuse(_THERE)
         if sum(array.nbytes for array in held.values()) > self.capacity_bytes:
-            return self._refuse("larger than the capacity")
+            return self._refuse(_TOO_LARGE)
         try:
             return self._write(identity, address, held)
         except OSError as error:
+            if error.errno in {errno.EEXIST, errno.ENOTEMPTY}:  # somebody kept the same one meanwhile
+                return self._refuse(_THERE)
             return self._refuse(error.strerror or type(error).__name__)
 
     def _refuse(self, reason: str) -> bool:
@@ -168,11 +177,13 @@ class KVStore:
             draft = Draft(Kind.INFERENCE_KV, 0, None, "", held, states.to_bytes({"identity": identity.document()}, self.limits))
             manifest, export, _ = draft.write(attempt, 1, "", streams=1)
             validate(export, self.limits)
+            if manifest.total_bytes + len(manifest.to_bytes()) > self.capacity_bytes:
+                return self._refuse(_TOO_LARGE)  # kept, it would drive out everything else and then itself
             attempt.write_manifest(manifest)
             attempt.commit(manifest, name=address)
         finally:
             attempt.abandon()
-        self._make_room()
+        self._make_room(parent / address)
         return True
 
     def _read(self, identity: Identity, address: str, tokens: Array) -> Hit | None:
@@ -206,15 +217,15 @@ class KVStore:
 
     # -- forgetting ------------------------------------------------------------------------------------------------
 
-    def _make_room(self) -> None:
-        """Remove what was asked for longest ago until the rest fits, and what somebody left unfinished."""
-        entries: list[tuple[float, int, Path]] = []
-        now = 0.0
-        for path, asked, size in self._everything():
-            now = max(now, asked)
-            entries.append((asked, size, path))
-        left = sum(size for _, size, path in entries if not path.name.startswith("."))
-        for asked, size, path in sorted(entries):
+    def _make_room(self, new: Path) -> None:
+        """Remove what was asked for longest ago until the rest fits, and what somebody left unfinished.
+
+        The present is when the file system wrote the new entry. What is dated later was so by a clock that is wrong, or has been set back since.
+        """
+        now = new.stat().st_mtime
+        entries = [(min(asked, now), path == new, size, path) for path, asked, size in self._everything()]
+        left = sum(size for _, _, size, path in entries if not path.name.startswith("."))
+        for asked, _, size, path in sorted(entries):
             if path.name.startswith("."):
                 if now - asked > ABANDONED_SECONDS:
                     self._remove(path)
@@ -249,7 +260,10 @@ def _directories(path: Path) -> list[Path]:
 
 def _as_tokens(tokens: Sequence[int]) -> Array:
     """Exact whole numbers. Raises CheckpointInvalid."""
-    given = np.asarray(tokens)
+    try:
+        given = np.asarray(tokens)
+    except ValueError:  # lists of unequal lengths
+        raise _refused("tokens", "they are no sequence of whole numbers") from None
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise _refused("tokens", "they are no sequence of whole numbers")
     if given.dtype == np.uint64 and given.size and given.max() > np.iinfo(np.int64).max:

@@ -297,6 +297,8 @@ _STATE: Final = ("counter", "cursor", "generators", "history", "config", "config
 
 
 def _own(values: Any, copy: bool) -> Array:
+    if isinstance(values, np.ma.MaskedArray):
+        raise CheckpointInvalid(reason="dtype", where="arrays", problem="one is masked, and the mask would be lost")
     owned: Array = np.array(values, copy=True, order="C") if copy else np.asarray(values).view()
     owned.setflags(write=False)
     return owned

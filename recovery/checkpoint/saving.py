@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -101,11 +101,13 @@ def begun(place: Place, known: Known, *, needed_bytes: int, wait_seconds: float)
 
     Raises StoreBusy, SpaceMissing, SaveFailed.
     """
-    prepare(place)
-    with lease.held(place.root, wait_seconds=wait_seconds):
-        found = known.refresh(place)
-        _sweep(place, found)
-        require_space(place, needed_bytes)
+    with ExitStack() as ours:
+        with _unbegun(place):
+            prepare(place)
+            ours.enter_context(lease.held(place.root, wait_seconds=wait_seconds))
+            found = known.refresh(place)
+            _sweep(place, found)
+            require_space(place, needed_bytes)
         sequence = sequence_after(_taken(found), store=str(place.root))
         attempt = Attempt(place.disk, place.checkpoints, sequence, secrets.token_hex(8))
         with _refusals(place, attempt):
@@ -194,6 +196,16 @@ def _sweep(place: Place, found: list[Candidate | Rejected]) -> None:
         if name.startswith(".CURRENT-"):
             with around("checkpoint.remove"):
                 place.disk.unlink(place.root / name)
+
+
+@contextmanager
+def _unbegun(place: Place) -> Iterator[None]:
+    """Say what the system refused before there was an attempt."""
+    try:
+        yield
+    except OSError as error:
+        step, problem = Path(str(error.filename or place.root)).name, error.strerror or str(error)
+        raise _failed(place, step, problem, "Nothing was committed.", "Look at the store's directory, then save again.") from error
 
 
 @contextmanager

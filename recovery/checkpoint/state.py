@@ -20,6 +20,7 @@ _INT: Final = "$int"
 _FLOAT: Final = "$float"
 _DICT: Final = "$dict"
 _DIGITS_MAX: Final = 400  # of one integer; a generator's state has some 40
+_BITS_MAX: Final = 1320  # so that no more digits are written than are read
 
 
 def to_bytes(value: Any, limits: Limits) -> bytes:
@@ -49,6 +50,8 @@ def seal(value: Any, path: str = "$") -> JSON:
             raise _refused(path, "it is a string without a UTF-8 form") from None
         return value
     if type(value) is int:
+        if value.bit_length() > _BITS_MAX:  # Python itself refuses to write much larger ones, and takes long for large ones
+            raise _refused(path, f"it is an integer of {value.bit_length()} bits, and {_BITS_MAX} is the limit")
         return value if -INTEGER_MAX < value < INTEGER_MAX else {_INT: str(value)}
     if type(value) is float:
         if not math.isfinite(value):

@@ -6,6 +6,7 @@ import os
 import threading
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -164,6 +165,39 @@ def test_more_than_the_capacity_is_not_kept(tmp_path: Path) -> None:
     assert not store.put(MODEL, TOKENS, kv())
     assert store.refusals == {"larger than the capacity": 1}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_entry_whose_files_are_larger_than_the_capacity_drives_out_nothing(store: KVStore) -> None:
+    store.put(MODEL, TOKENS[:4], kv(0, 4))
+    size = sum(file.stat().st_size for file in entry_of(store).iterdir())
+    store.capacity_bytes = size + 50
+    spare = size + 50 - 4 * 8 - sum(array.nbytes for array in kv(0, 4).values())
+    assert not store.put(MODEL, [1, 2, 3, 4], kv(1, 4) | {"more": np.zeros(spare // 8)})
+    assert store.refusals == {"larger than the capacity": 1}
+    assert store.get(MODEL, TOKENS[:4]) is not None
+
+
+def test_an_entry_of_the_future_is_nobodys_present(store: KVStore) -> None:
+    """A clock that was wrong for a moment: what others write meanwhile is not taken for abandoned ever after."""
+    store.put(MODEL, TOKENS, kv())
+    entry = entry_of(store)
+    os.utime(entry, (4e9, 4e9))
+    busy = entry.parent / ".tmp-000000000001-aa"
+    busy.mkdir()
+    (busy / "shard").write_bytes(b"x")
+    store.put(MODEL, TOKENS[:4], kv(4, 4))
+    assert busy.exists()
+
+
+@pytest.mark.parametrize("change", [{"adapter": None}, {"adapter": 1}, {"model": "\ud800"}, {"layout": "a\nb"}])
+def test_an_identity_is_text(change: dict[str, Any]) -> None:
+    with pytest.raises(CheckpointInvalid):
+        replace(MODEL, **change)
+
+
+def test_tokens_of_unequal_lengths_are_none(store: KVStore) -> None:
+    with pytest.raises(CheckpointInvalid, match="whole numbers"):
+        store.get(MODEL, [[1], [2, 3]])  # type: ignore[list-item]  # what it is about
 
 
 def test_what_a_dead_writer_left_is_swept(store: KVStore) -> None:

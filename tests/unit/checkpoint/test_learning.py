@@ -230,6 +230,23 @@ def test_arrays_can_be_left_where_they_are_for_a_save_that_ends_before_the_next_
     assert weights.flags.writeable
 
 
+def endless() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+@pytest.mark.parametrize("config", [{1: "a", "1": "b"}, {"a": endless()}])
+def test_a_configuration_that_would_lose_something_is_refused(config: dict[Any, Any]) -> None:
+    with pytest.raises(CheckpointInvalid):
+        Weights({"w/0": np.zeros(1)}, config)
+
+
+def test_a_mask_is_not_lost_in_silence() -> None:
+    with pytest.raises(CheckpointInvalid, match="mask"):
+        Weights({"w/0": np.ma.masked_array([1.0, 2.0], [True, False])})
+
+
 def test_weights_survive_their_parts() -> None:
     for weights in (Weights.of(learning()), Weights({"w/a": np.ones(1)})):
         again = Weights.from_parts(dict(weights.arrays), json.loads(json.dumps(weights.state())))

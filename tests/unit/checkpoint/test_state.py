@@ -68,7 +68,21 @@ def test_a_generators_state_comes_back() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [float("nan"), float("inf"), b"x", {1: 2}, {("a",): 1}, object(), np.float64(1.0), "\ud800", {"\ud800": 1}, {1, 2}]
+    "value",
+    [
+        float("nan"),
+        float("inf"),
+        b"x",
+        {1: 2},
+        {("a",): 1},
+        object(),
+        np.float64(1.0),
+        "\ud800",
+        {"\ud800": 1},
+        {1, 2},
+        10**400,
+        -(10**5000),
+    ],
 )
 def test_what_would_lose_something_is_refused(value: Any) -> None:
     with pytest.raises(CheckpointInvalid, match=r"state\.json"):

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from recovery.checkpoint.errors import CheckpointInvalid, NotACandidate, NothingToRestore, WrongKind
+from recovery.checkpoint.errors import CheckpointInvalid, LimitExceeded, NotACandidate, NothingToRestore, SaveFailed, WrongKind
 from recovery.checkpoint.kinds import Kind
+from recovery.checkpoint.limits import Limits
 from recovery.checkpoint.manifest import JournalPosition
 from recovery.checkpoint.store import CheckpointStore
 from tests.unit.checkpoint.disks import RecordingDisk
@@ -116,12 +117,44 @@ def test_numbers_that_are_none_are_not_saved(store: CheckpointStore, number: flo
 
 
 @pytest.mark.parametrize(
-    "arrays", [{"": np.zeros(1)}, {"a b": np.zeros(1)}, {"a": [1.0]}, {"a": np.zeros(1, "U3")}, {"a": np.zeros(1, object)}]
+    "arrays",
+    [
+        {"": np.zeros(1)},
+        {"a b": np.zeros(1)},
+        {"a": [1.0]},
+        {"a": np.zeros(1, "U3")},
+        {"a": np.zeros(1, object)},
+        {"a": np.ma.masked_array([1.0, 2.0], [True, False])},
+    ],
 )
 def test_what_is_no_named_array_of_numbers_is_not_saved(store: CheckpointStore, arrays: dict) -> None:
     with pytest.raises(CheckpointInvalid):
         store.save(Plain(arrays))
     assert not store.path.exists()
+
+
+def test_too_many_tensors_are_refused_before_one_is_written(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path / "run", limits=Limits(tensors=2))
+    with pytest.raises(LimitExceeded):
+        store.save(Plain({f"w/{n}": np.zeros(1) for n in range(3)}))
+    assert not store.path.exists()
+
+
+@pytest.mark.parametrize("place", ["file", "file/run", "dangling"])
+def test_a_place_where_no_store_can_be_is_told(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(SaveFailed, match="Nothing was committed"):
+        CheckpointStore(tmp_path / place).save(small())
+
+
+def test_a_lease_that_the_system_refuses_is_told(store: CheckpointStore) -> None:
+    store.save(small())
+    lock = store.path / ".lease.lock"
+    lock.unlink(missing_ok=True)
+    lock.mkdir()
+    with pytest.raises(SaveFailed, match="Nothing was committed"):
+        store.save(small())
 
 
 def test_another_schema_is_refused(store: CheckpointStore) -> None:
