@@ -12,7 +12,8 @@ from typing import Final, Protocol, TypeVar
 from recovery.checkpoint.continuing import JournalLink, Restored, exposed, later
 from recovery.checkpoint.errors import CheckpointError, NothingToRestore
 from recovery.checkpoint.kinds import Kind
-from recovery.checkpoint.scanning import UNREADABLE, Candidate, Rejected, rejected
+from recovery.checkpoint.layout import NAME, sequence_of
+from recovery.checkpoint.scanning import Candidate, Rejected, rejected
 from recovery.checkpoint.validating import Checkpoint
 
 LOOKS: Final = 100
@@ -69,22 +70,21 @@ class Choosing(Protocol):
         """
         passed: list[Rejected] = []
         for looks_left in reversed(range(LOOKS)):
-            passed = []
+            passed, before = [], self.names()
             for each in self.of_kind(wanted, passed):
-                if looks_left and self._lost(passed):
+                if looks_left and self._retired(before, above=sequence_of(each.name)):
                     break  # before an older one is read in its place
                 try:
                     return take(each), tuple(passed)
                 except (CheckpointError, OSError) as error:
                     passed.append(rejected(each.name, error))
-            if not looks_left or not self._lost(passed):
+            if not looks_left or not self._retired(before, above=0):
                 break
         raise self.nothing(wanted, passed)
 
-    def _lost(self, passed: list[Rejected]) -> bool:
-        """Whether something was passed over because it is not there any more."""
-        broken = {each.name for each in passed if each.damaged or each.reason == UNREADABLE}
-        return bool(broken) and not broken <= self.names()
+    def _retired(self, before: set[str], *, above: int) -> bool:
+        """Whether a checkpoint of a later sequence than `above` was there before and is not any more."""
+        return any(NAME.fullmatch(name) and sequence_of(name) > above for name in before - self.names())
 
     def restore(
         self,

@@ -18,7 +18,6 @@ from recovery.checkpoint.manifest import Manifest
 from recovery.checkpoint.reading import Directory
 from recovery.checkpoint.validating import describe
 
-UNREADABLE: Final = "unreadable"
 WHOLE: Final = frozenset({"unfit", "invariant"})
 """Reasons that say something about what a checkpoint is to be used for, and not that its bytes were changed."""
 
@@ -97,4 +96,4 @@ def rejected(name: str, error: CheckpointError | OSError) -> Rejected:
         return Rejected(name, error.reason, f"{error.where}: {error.problem}", damaged=error.reason not in WHOLE)
     if isinstance(error, CheckpointError):
         return Rejected(name, type(error).__name__, str(error), damaged=False)
-    return Rejected(name, UNREADABLE, error.strerror or type(error).__name__, damaged=False)
+    return Rejected(name, "unreadable", error.strerror or type(error).__name__, damaged=False)
