@@ -6,7 +6,7 @@ the values that it writes or reads, and the coordinator at names, shapes, header
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,14 @@ def references(state: Any) -> set[str]:
     record = state.get("lifecycle") if isinstance(state, Mapping) else None
     found = record.get("snapshots") if isinstance(record, Mapping) else None
     return set(found) if isinstance(found, Mapping) else set()
+
+
+def require_no_reference(kind: Kind, state: Any, tensors: Iterable[str]) -> None:
+    """Raise CheckpointInvalid if a group of arrays is a reference of the lifecycle record: its digest is over all of it, and nobody here holds all of it."""
+    if kind is Kind.LEARNING:
+        for group in sorted({name.partition("/")[0] for name in tensors} & references(state)):
+            problem = "a reference cannot be compared in parts; save it once as weights, and leave it out of sharded checkpoints"
+            raise CheckpointInvalid(where=f"arrays.{group}", problem=problem, reason="invariant")
 
 
 class Handed(Directory):

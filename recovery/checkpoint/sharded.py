@@ -10,7 +10,7 @@ is what a late writer is refused by.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,13 +18,12 @@ from typing import Any
 
 from recovery.checkpoint import state as states
 from recovery.checkpoint.draft import step_of
-from recovery.checkpoint.errors import CheckpointInvalid
 from recovery.checkpoint.files import remove_tree
 from recovery.checkpoint.kinds import Kind, require_stored
 from recovery.checkpoint.layout import Place
 from recovery.checkpoint.manifest import JournalPosition, Manifest
 from recovery.checkpoint.meeting import COORDINATOR, Meeting
-from recovery.checkpoint.parts import Handed, references
+from recovery.checkpoint.parts import Handed, require_no_reference
 from recovery.checkpoint.readback import ReadBack
 from recovery.checkpoint.receipts import receipt_of, tensors_of
 from recovery.checkpoint.retention import Keep
@@ -102,7 +101,7 @@ class Sharded:
         with around("checkpoint.remove"):
             remove_tree(place.disk, self.attempt / MEETING)
         tensors = tensors_of(receipts)
-        require_no_reference(terms, tensors)
+        require_no_reference(terms.kind, terms.state, tensors)
         entries = [receipt.shard for receipt in receipts if receipt.shard is not None]
         manifest = Manifest(
             kind=terms.kind,
@@ -129,14 +128,6 @@ class Sharded:
             policy=shop.read_back,
             record=terms.record,
         )
-
-
-def require_no_reference(terms: Terms, tensors: Iterable[str]) -> None:
-    """Raise CheckpointInvalid if a group of arrays is a reference of the lifecycle record: its digest is over all of it, and nobody here holds all of it."""
-    if terms.kind is Kind.LEARNING:
-        for group in sorted({name.partition("/")[0] for name in tensors} & references(terms.state)):
-            problem = "a reference cannot be compared in parts; save it once as weights, and leave it out of sharded checkpoints"
-            raise CheckpointInvalid(where=f"arrays.{group}", problem=problem, reason="invariant")
 
 
 class _Left(Exception):  # it is not raised to anybody

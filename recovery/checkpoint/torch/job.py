@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 import torch
@@ -107,9 +107,13 @@ class Job:
 
     # -- taking on -------------------------------------------------------------------------------------------------
 
-    def require_fits(self, state: Learning) -> None:
-        """Raises CheckpointInvalid unless a verified state is one of this job: lifecycle, configuration and cursor are its own."""
-        state.check_fits(self._learning(state.arrays, state.generators, {}))
+    def require_fits(self, state: Learning, arrays: Mapping[str, Any] | None = None) -> None:
+        """Raises CheckpointInvalid unless a verified state is one of this job: lifecycle, configuration and cursor are its own.
+
+        arrays: those of this job, all of them; None where no process has all, and tensors are compared elsewhere.
+        """
+        compared = state if arrays is not None else replace(state, arrays={}, copy=False)
+        compared.check_fits(self._learning(arrays or {}, state.generators, {}))
         if (there := state.extra["parts"].keys()) != self.parts.keys():
             odd = ", ".join(sorted(there ^ self.parts.keys()))
             raise CheckpointInvalid(where="extra.parts", problem=f"{odd} is a part only here or only there", reason="unfit")
@@ -170,7 +174,7 @@ class Job:
         if odd := sorted(name for name in {*here, *there} if here.get(name) != there.get(name)):
             problem = f"{', '.join(odd[:5])} differ in name, dtype or shape from the job's"
             raise CheckpointInvalid(where="arrays", problem=problem, reason="unfit")
-        self.require_fits(state)
+        self.require_fits(state, {name: array_of(tensor, where=name) for name, tensor in view.tensors.items()})
         with self.adopting(view, state, own_of(state, 0)):
             for name, tensor in view.tensors.items():
                 tensor.copy_(_tensor(state.arrays[name]))

@@ -9,6 +9,7 @@ passed over by all of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from torch.distributed.checkpoint.planner import LoadPlan
@@ -27,6 +28,8 @@ from recovery.checkpoint.torch.job import Job, View, own_of
 from recovery.checkpoint.torch.planning import ExactLoadPlanner
 from recovery.checkpoint.torch.reading import StoreReader
 from recovery.checkpoint.torch.saving import of_kind
+from recovery.checkpoint.torch.tensors import array_of
+from recovery.checkpoint.ulp import identical
 from recovery.checkpoint.validating import Checkpoint
 
 
@@ -120,15 +123,39 @@ def _verify(store: CheckpointStore, candidate: Candidate, job: Job, wish: Wish, 
     if wish.kind is Kind.LEARNING:
         shapes = {name: (tensor.dtype, tensor.shape) for name, tensor in manifest.tensors.items()}
         state = Learning.from_parts(hollow(shapes), reader.state, finite=False)
-        job.require_fits(state)
+        with _fitting():
+            job.require_fits(state)
         resharded = state.extra["ranks"] != meeting.size
         if resharded and not wish.reshard:
             raise _other_ranks(candidate, state.extra["ranks"], meeting.size)
         if not resharded:
-            job.require_own(own_of(state, meeting.rank))
+            with _fitting():
+                job.require_own(own_of(state, meeting.rank))
     plan = reader.prepare_local_plan(plan)
+    if state is not None:
+        _require_frozen(state, reader, planner, plan)
     checkpoint = Checkpoint(manifest, {}, reader.state)  # its arrays go where they belong, and nowhere else
     return Verified(reader, planner, plan, view, state, resharded, Restored(checkpoint, later(checkpoint, wish.journal)))
+
+
+@contextmanager
+def _fitting() -> Iterator[None]:
+    """What is whole and of another run is no damage: nobody passes it over for an older one in silence."""
+    try:
+        yield
+    except CheckpointInvalid as error:
+        raise CheckpointInvalid(where=error.where, problem=error.problem, reason="unfit") from error
+
+
+def _require_frozen(state: Learning, reader: StoreReader, planner: ExactLoadPlanner, plan: LoadPlan) -> None:
+    """What the stage does not update is the run's own, bit for bit. Raises CheckpointInvalid."""
+    for number, item in enumerate(plan.items):
+        name = item.dest_index.fqn
+        if state.lifecycle.stage.freezes(name.partition("/")[0]):
+            here = array_of(planner.resolve_tensor(item), where=name)
+            if not identical(here, array_of(reader.aside(number), where=name)):
+                problem = f"stage {state.lifecycle.stage.name} does not update it, and it is not the one that the run has"
+                raise CheckpointInvalid(reason="unfit", where=f"{reader.candidate.name}, {name}", problem=problem)
 
 
 def _other_ranks(candidate: Candidate, saved: int, here: int) -> CheckpointInvalid:

@@ -78,6 +78,10 @@ class StoreReader(StorageReader):
         }
         return replace(plan, storage_data=[number for number, _ in wanted])
 
+    def aside(self, number: int) -> torch.Tensor:
+        """What was read for an item of the plan, and not copied yet."""
+        return self._aside[number]
+
     def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
         return plans
 

@@ -26,6 +26,7 @@ from recovery.checkpoint.kinds import Kind, require_stored
 from recovery.checkpoint.limits import Limits
 from recovery.checkpoint.manifest import JournalPosition, Slice, digest
 from recovery.checkpoint.meeting import Meeting
+from recovery.checkpoint.parts import require_no_reference
 from recovery.checkpoint.receipts import Part, Receipt, receipt_of
 from recovery.checkpoint.saving import Record
 from recovery.checkpoint.scanning import Candidate
@@ -94,6 +95,7 @@ def save(store: CheckpointStore, meeting: Meeting, captured: Captured, told: Tol
         meeting.part(),
     ):  # a failure is told before its attempt is abandoned
         plan = writer.prepare_local_plan(captured.plan)
+        require_no_reference(captured.kind, captured.shared, [item.index.fqn for item in plan.items])
         mine = {"items": plan_document(plan.items), "shared": _digest(captured), "own": states.seal(captured.own)}
         meeting.tell("plan", mine | {"step": captured.step, "kind": captured.kind.value})
         metadata = _plan_for_all(meeting, captured, writer) if meeting.coordinates else None
