@@ -92,7 +92,7 @@ except ExtraMissing as error:
 
 def test_without_the_extra_its_name_is_told() -> None:
     done = subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT], capture_output=True, text=True, check=True)
-    assert "pip install 'recovery[checkpoint]'" in done.stdout
+    assert "pip install -e '.[checkpoint]'" in done.stdout
 
 
 def described() -> list[type[CheckpointError]]:

@@ -100,7 +100,7 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(PlotRefused, match="no such directory"):
         drawing.ready(tmp_path / "x" / "p.png")
     monkeypatch.setattr(drawing, "find_spec", lambda name: None)
-    with pytest.raises(ExtraMissing, match=re.escape("pip install 'recovery[plot]'")):
+    with pytest.raises(ExtraMissing, match=re.escape("pip install -e '.[plot]'")):
         drawing.ready(tmp_path / "p.png")
 
 
