@@ -83,7 +83,7 @@ def of_loads(scratch: Path, rounds: int, seconds: float) -> list[Figure]:
     from tests.benchmarks.states import large
 
     taken = interleaved(contenders.loads(scratch / "loads", large()), scratch, rounds=rounds, seconds=seconds)
-    figures = {name: measured(f"load 256 MB: {name}", series.returned) for name, series in taken.items()}
+    figures = {name: measured(f"load 256 MB: {name}", series.returned.values()) for name, series in taken.items()}
     ours, bare = taken[contenders.OURS].returned, taken[contenders.BARE].returned
     judged = compared("load 256 MB, verified", figures[contenders.OURS], ratio(ours, bare), 2, contenders.BARE)
     return [*figures.values(), judged]
@@ -104,7 +104,7 @@ def _commits(
 
     there, absent = contenders.commits(state, streams)
     taken = interleaved(there, scratch, rounds=rounds, seconds=seconds)
-    figures = {name: measured(f"commit {size}: {name}", series.durable) for name, series in taken.items()}
+    figures = {name: measured(f"commit {size}: {name}", series.durable.values()) for name, series in taken.items()}
     missing = [Figure(f"commit {size}: {name}", None, "ms", note=f"not installed here: {why}") for name, why in absent.items()]
     ours = taken[contenders.OURS].durable
     return [*figures.values(), *missing, *judged(figures, lambda name: ratio(ours, taken[name].durable) if name in taken else 0)]

@@ -24,9 +24,9 @@ def commits(state: Learning, streams: int) -> tuple[list[Contender], dict[str, s
     parts = [list(part.values()) for part in balanced(state.arrays, streams)]
     return [
         Contender(OURS, lambda directory: _store(directory, state, "sample")),
-        Contender(f"{OURS}, everything read back", lambda directory: _store(directory, state, "full")),
+        Contender(f"{OURS}, everything read back", lambda directory: _store(directory, state, "full"), every=3),
         Contender(BARE, lambda directory: lambda: raw.write(directory / "raw", parts)),
-        *(Contender(name, _with(save, state.arrays)) for name, save in there.items()),
+        *(Contender(name, _with(save, state.arrays), 3 if name in peers.SLOW else 1) for name, save in there.items()),
     ], absent
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -31,11 +31,17 @@ class Figure:
     note: str = ""
 
 
-def measured(name: str, seconds: Sequence[float], *, note: str = "") -> Figure:
+def measured(name: str, seconds: Iterable[float], *, note: str = "") -> Figure:
     """A time, as the median of its rounds."""
     thousandth = [round(1000 * each, 3) for each in seconds]
     return Figure(
-        name, statistics.median(thousandth), "ms", low=min(thousandth), high=max(thousandth), rounds=len(seconds), note=note
+        name,
+        round(statistics.median(thousandth), 3),
+        "ms",
+        low=min(thousandth),
+        high=max(thousandth),
+        rounds=len(thousandth),
+        note=note,
     )
 
 

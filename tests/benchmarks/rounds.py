@@ -12,25 +12,29 @@ import random
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 
 @dataclass(frozen=True)
 class Contender:
-    """`ready` is given a fresh directory and makes what is timed: a function that returns what it wrote, or None if it wrote nothing."""
+    """`ready` is given a fresh directory and makes what is timed: a function that returns what it wrote, or None if it wrote nothing.
+
+    every: it takes part in each so manieth round: those that no target depends on, and that take seconds, leave the time to the others.
+    """
 
     name: str
     ready: Callable[[Path], Callable[[], Path | None]]
+    every: int = 1
 
 
 @dataclass
 class Series:
-    """Seconds of one contender, one for each round: until it returned, and until all that it wrote was synced."""
+    """Seconds of one contender by round: until it returned, and until all that it wrote was synced."""
 
-    returned: list[float] = field(default_factory=list)
-    durable: list[float] = field(default_factory=list)
+    returned: dict[int, float] = field(default_factory=dict)
+    durable: dict[int, float] = field(default_factory=dict)
 
 
 def interleaved(contenders: Sequence[Contender], place: Path, *, rounds: int, seconds: float) -> dict[str, Series]:
@@ -42,11 +46,13 @@ def interleaved(contenders: Sequence[Contender], place: Path, *, rounds: int, se
         if turn > 3 and time.perf_counter() - began > seconds:
             break
         for each in order.sample(contenders, len(contenders)):
+            if turn % each.every:
+                continue
             returned, durable = _timed(each, place / "turn")
             if turn:
-                taken[each.name].returned.append(returned)
-                taken[each.name].durable.append(durable)
-    return taken
+                taken[each.name].returned[turn] = returned
+                taken[each.name].durable[turn] = durable
+    return {name: series for name, series in taken.items() if series.returned}
 
 
 def _timed(contender: Contender, directory: Path) -> tuple[float, float]:
@@ -82,5 +88,6 @@ def _sync(path: Path) -> None:
         os.close(opened)
 
 
-def ratio(of: Sequence[float], to: Sequence[float]) -> float:
-    return statistics.median(one / other for one, other in zip(of, to, strict=True))
+def ratio(of: Mapping[int, float], to: Mapping[int, float]) -> float:
+    """The median over the rounds in which both took part."""
+    return statistics.median(of[turn] / to[turn] for turn in of.keys() & to.keys())
