@@ -99,7 +99,7 @@ class Manifest:
 
     @cached_property
     def id(self) -> str:
-        return digest(ID_DOMAIN + strict.canonical(self._document()))
+        return digest(ID_DOMAIN + strict.canonical(self._identified))
 
     @property
     def name(self) -> str:
@@ -130,8 +130,9 @@ class Manifest:
                 found.setdefault(part.file, {})[part.key] = (name, part)
         return found
 
-    def _document(self) -> dict[str, JSON]:
-        """Everything but the id."""
+    @cached_property
+    def _identified(self) -> dict[str, JSON]:
+        """Everything but the id, which is the digest of this."""
         return {
             "format": self.format,
             "kind": self.kind.value,
@@ -148,7 +149,7 @@ class Manifest:
         }
 
     def document(self) -> dict[str, JSON]:
-        return self._document() | {"id": self.id}
+        return self._identified | {"id": self.id}
 
     def to_bytes(self) -> bytes:
         return self._bytes

@@ -6,7 +6,7 @@ array is copied whole, and what is read is allocated by numbers that were checke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +25,8 @@ from recovery.crashpoints import around
 Array = np.ndarray[Any, Any]
 
 PIECE: Final = 1 << 20  # bytes: fits into a core's own cache, so that three looks at it cost one trip to memory
+
+SMALL: Final = 1 << 17  # bytes: copying so many costs less than the calls that it saves
 
 AHEAD: Final = 8 << 20  # bytes after which the device may begin, so that it works while the next ones are hashed
 
@@ -67,25 +69,46 @@ def write_shard(disk: Disk, path: Path, arrays: Mapping[str, Array]) -> Written:
     size = len(header) + sum(array.nbytes for array in arrays.values())
     hashed = blake3()
     samples: list[tuple[int, bytes]] = []
-    at = started = len(header)
+    at = started = 0
     with around("checkpoint.shard"), created(disk, path) as file:
         disk.reserve(file, size)
-        hashed.update(header)
-        disk.write(file, header)
-        for name in order:
-            for piece in pieces(arrays[name]):
-                require_finite(piece, where=f"{where}, {name}")
-                raw = piece.view(np.uint8).data
-                hashed.update(raw)
-                disk.write(file, raw)
-                if len(samples) * size < (at - len(header)) * SAMPLES or not samples:
-                    samples.append((at, bytes(raw[:SAMPLE_BYTES])))
-                at += len(raw)
-                if at - started >= AHEAD:
-                    disk.start_sync(file, started, at - started)
-                    started = at
+        for chunk in _chunks(header, ((name, arrays[name]) for name in order), where):
+            hashed.update(chunk)
+            disk.write(file, chunk)
+            samples += _samples(chunk, at, size)
+            at += len(chunk)
+            if at - started >= AHEAD:
+                disk.start_sync(file, started, at - started)
+                started = at
         disk.sync(file)
     return Written(FileEntry(path.name, size, hashed.hexdigest()), header, tuple(samples))
+
+
+def _chunks(header: bytes, arrays: Iterable[tuple[str, Array]], where: str) -> Iterator[memoryview | bytearray]:
+    """A file's bytes in order. Large pieces are views of their arrays; small ones are put together, since each chunk costs calls of its own."""
+    together = bytearray(header)
+    for name, array in arrays:
+        for piece in pieces(array):
+            require_finite(piece, where=f"{where}, {name}")
+            raw = piece.view(np.uint8).data
+            if together and len(together) + len(raw) > SMALL:
+                yield together
+                together = bytearray()
+            if len(raw) > SMALL:
+                yield raw
+            else:
+                together += raw
+    if together:
+        yield together
+
+
+def _samples(chunk: memoryview | bytearray, at: int, size: int) -> list[tuple[int, bytes]]:
+    """Of places that are spread over the `size` bytes of a file, those in a chunk that begins `at`."""
+    step = max(1, -(-size // SAMPLES))
+    return [
+        (place, bytes(chunk[place - at : place - at + SAMPLE_BYTES]))
+        for place in range(-(-at // step) * step, at + len(chunk), step)
+    ]
 
 
 def pieces(array: Array) -> Iterator[Array]:

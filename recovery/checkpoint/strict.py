@@ -15,6 +15,7 @@ from recovery.checkpoint.limits import at_most
 from recovery.core.entries import JSON
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
+_NESTED: Final = (dict, list)
 
 
 def read(data: bytes, *, bytes_max: int, depth_max: int, where: str) -> JSON:
@@ -52,16 +53,11 @@ def is_object(found: JSON, keys: frozenset[str], *, where: str) -> dict[str, Any
 
 def _depth(document: JSON, most: int) -> int:
     """How deep the document is nested, counted no further than `most` + 1."""
-    level: list[Any] = [document] if isinstance(document, dict | list) else []
+    level: list[Any] = [document] if type(document) in _NESTED else []
     depth = 0
     while level and depth <= most:
         depth += 1
-        level = [
-            inner
-            for item in level
-            for inner in (item.values() if isinstance(item, dict) else item)
-            if isinstance(inner, dict | list)
-        ]
+        level = [inner for item in level for inner in (item.values() if type(item) is dict else item) if type(inner) in _NESTED]
     return depth
 
 

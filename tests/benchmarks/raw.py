@@ -36,6 +36,41 @@ def write(directory: Path, parts: Sequence[Sequence[np.ndarray]]) -> Path:
     return directory
 
 
+def write_in_steps(directory: Path, arrays: Sequence[np.ndarray]) -> Path:
+    """The steps of a commit with nothing in them: three files in a directory aside, a sync for each, for it and for its name after the rename."""
+    aside, final = directory / "aside", directory / "final"
+    aside.mkdir()
+    for name, content in {"shard": b"".join(arrays), "state": b"-" * 2000, "manifest": b"-" * 4000}.items():
+        opened = os.open(aside / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        os.write(opened, content)
+        os.fsync(opened)
+        os.close(opened)
+    sync(aside)
+    aside.rename(final)
+    sync(directory)
+    return final
+
+
+def sync_all(root: Path) -> None:
+    """Every file and directory below, the root itself, and the name of the root."""
+    for directory, _, files in os.walk(root):
+        for name in files:
+            sync(Path(directory, name))
+        sync(Path(directory))
+    if root.is_file():
+        sync(root)
+    sync(root.parent)
+
+
+def sync(path: Path) -> None:
+    """A file or directory, by name."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
 def read(directory: Path, parts: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
     """What `write` wrote, into fresh memory of the same shapes."""
 

@@ -7,7 +7,6 @@ and is the median over the rounds.
 from __future__ import annotations
 
 import gc
-import os
 import random
 import shutil
 import statistics
@@ -15,6 +14,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.benchmarks import raw
 
 
 @dataclass(frozen=True)
@@ -63,29 +64,10 @@ def _timed(contender: Contender, directory: Path) -> tuple[float, float]:
     written = run()
     returned = time.perf_counter()
     if written is not None:
-        sync_all(written)
+        raw.sync_all(written)
     durable = time.perf_counter()
     shutil.rmtree(directory)
     return returned - began, durable - began
-
-
-def sync_all(root: Path) -> None:
-    """Every file and directory below, the root itself, and the name of the root."""
-    for directory, _, files in os.walk(root, topdown=False):
-        for name in files:
-            _sync(Path(directory, name))
-        _sync(Path(directory))
-    if root.is_file():
-        _sync(root)
-    _sync(root.parent)
-
-
-def _sync(path: Path) -> None:
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def ratio(of: Mapping[int, float], to: Mapping[int, float]) -> float:

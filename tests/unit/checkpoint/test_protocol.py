@@ -94,7 +94,7 @@ def test_whatever_is_refused_the_old_checkpoint_stays_and_nothing_is_left_over(t
     disk.log.clear()
     last = store.save(small(2))
     calls, step = len(disk.log), 3
-    assert calls > 25
+    assert calls > 20
     for number in range(calls):
         disk.refuse = refusing_at(number, error)
         try:
