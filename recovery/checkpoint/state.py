@@ -26,10 +26,11 @@ _BITS_MAX: Final = 1320  # so that no more digits are written than are read
 def to_bytes(value: Any, limits: Limits) -> bytes:
     """The file's content. Raises CheckpointInvalid(reason="state") or LimitExceeded."""
     try:
-        data = strict.canonical(seal(value))
+        sealed = seal(value)
+        data = strict.canonical(sealed)
     except RecursionError:
         raise _refused("$", "it is nested too deeply") from None
-    from_bytes(data, limits)
+    strict.require_bounds(data, sealed, bytes_max=limits.state_bytes, depth_max=2 * limits.depth, where="state.json")
     return data
 
 

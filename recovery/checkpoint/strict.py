@@ -29,8 +29,14 @@ def read(data: bytes, *, bytes_max: int, depth_max: int, where: str) -> JSON:
         if "nested" in str(error):
             raise LimitExceeded(where=where, what="its nesting", found="deeper", limit=depth_max) from None
         raise CheckpointInvalid(where=where, problem=f"it is not strict JSON: {_short(error)}", reason="json") from None
-    at_most(_depth(found, depth_max), depth_max, where=where, what="its nesting")
+    require_bounds(data, found, bytes_max=bytes_max, depth_max=depth_max, where=where)
     return found
+
+
+def require_bounds(data: bytes, document: JSON, *, bytes_max: int, depth_max: int, where: str) -> None:
+    """Raise LimitExceeded if a document, or its bytes, would not be read."""
+    at_most(len(data), bytes_max, where=where, what="its size in bytes")
+    at_most(_depth(document, depth_max), depth_max, where=where, what="its nesting")
 
 
 def canonical(document: JSON) -> bytes:
