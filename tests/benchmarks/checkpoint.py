@@ -1,7 +1,7 @@
 """`python -m tests.benchmarks.checkpoint`: what a save and a load cost beside the peers and the bare disk, written to build/bench/checkpoint.json.
 
 Owns which figures there are. Everything is a comparison within one run: the contenders take turns, since a machine that does other things too has no
-time of its own to state. Durable means: returned, and every file and directory that was written synced afterwards (which costs next to
+time of its own to state; on a very busy one only the time of processors means much. Durable means: returned, and every file and directory that was written synced afterwards (which costs next to
 nothing where it was synced already).
 
 Read-back policy: the store's own, "sample", in every commit unless its name says otherwise. The floor and the peers read nothing back.
@@ -83,7 +83,10 @@ def of_loads(scratch: Path, rounds: int, seconds: float) -> list[Figure]:
     from tests.benchmarks.states import large
 
     taken = interleaved(contenders.loads(scratch / "loads", large()), scratch, rounds=rounds, seconds=seconds)
-    figures = {name: measured(f"load 256 MB: {name}", series.returned.values()) for name, series in taken.items()}
+    figures = {
+        name: measured(f"load 256 MB: {name}", series.returned.values(), series.processor.values())
+        for name, series in taken.items()
+    }
     ours, bare = taken[contenders.OURS].returned, taken[contenders.BARE].returned
     judged = compared("load 256 MB, verified", figures[contenders.OURS], ratio(ours, bare), 2, contenders.BARE)
     return [*figures.values(), judged]
@@ -104,7 +107,10 @@ def _commits(
 
     there, absent = contenders.commits(state, streams)
     taken = interleaved(there, scratch, rounds=rounds, seconds=seconds)
-    figures = {name: measured(f"commit {size}: {name}", series.durable.values()) for name, series in taken.items()}
+    figures = {
+        name: measured(f"commit {size}: {name}", series.durable.values(), series.processor.values())
+        for name, series in taken.items()
+    }
     missing = [Figure(f"commit {size}: {name}", None, "ms", note=f"not installed here: {why}") for name, why in absent.items()]
     ours = taken[contenders.OURS].durable
     return [*figures.values(), *missing, *judged(figures, lambda name: ratio(ours, taken[name].durable) if name in taken else 0)]

@@ -17,7 +17,7 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Figure:
-    """`ratio` is compared with `target` where there is one, and `value` otherwise. `note`: to what the ratio is, or why there is no value."""
+    """`ratio` is compared with `target` where there is one, and `value` otherwise. `processor`: milliseconds of processors. `note`: to what the ratio is, or why there is no value."""
 
     name: str
     value: float | None
@@ -28,21 +28,16 @@ class Figure:
     low: float | None = None
     high: float | None = None
     rounds: int | None = None
+    processor: float | None = None
     note: str = ""
 
 
-def measured(name: str, seconds: Iterable[float], *, note: str = "") -> Figure:
+def measured(name: str, seconds: Iterable[float], processor: Iterable[float]) -> Figure:
     """A time, as the median of its rounds."""
-    thousandth = [round(1000 * each, 3) for each in seconds]
-    return Figure(
-        name,
-        round(statistics.median(thousandth), 3),
-        "ms",
-        low=min(thousandth),
-        high=max(thousandth),
-        rounds=len(thousandth),
-        note=note,
-    )
+    each = [1000 * one for one in seconds]
+    spent = round(statistics.median(processor) * 1000, 2)
+    middle, low, high = (round(of(each), 3) for of in (statistics.median, min, max))
+    return Figure(name, middle, "ms", low=low, high=high, rounds=len(each), processor=spent)
 
 
 def compared(name: str, figure: Figure, ratio: float, most: float, to: str) -> Figure:
@@ -64,14 +59,22 @@ def write(path: Path, figures: Sequence[Figure]) -> None:
 
 def show(figures: Sequence[Figure], title: str) -> None:
     table = Table(title=title)
-    for name, justify in {"figure": "left", "value": "right", "min-max": "right", "ratio": "right", "target": "left"}.items():
+    for name, justify in {
+        "figure": "left",
+        "value": "right",
+        "min-max": "right",
+        "processor": "right",
+        "ratio": "right",
+        "target": "left",
+    }.items():
         table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=name != "figure")
     table.add_column("")
     for each in figures:
         value = "absent" if each.value is None else f"{each.value:,.4g} {each.unit}"
         spread = "" if each.low is None else f"{each.low:,.4g}-{each.high:,.4g}"
+        processor = "" if each.processor is None else f"{each.processor:,.4g} ms"
         ratio = "" if each.ratio is None else f"{each.ratio:.2f}"
         met = {None: "", True: "[green]met[/]", False: "[red]missed[/]"}[each.met]
         note = f"\n[dim]{each.note}[/]" if each.note else ""
-        table.add_row(each.name + note, value, spread, ratio, each.target or "", met)
+        table.add_row(each.name + note, value, spread, processor, ratio, each.target or "", met)
     Console().print(table)

@@ -32,10 +32,14 @@ class Contender:
 
 @dataclass
 class Series:
-    """Seconds of one contender by round: until it returned, and until all that it wrote was synced."""
+    """Seconds of one contender by round: until it returned, until all that it wrote was synced, and of processors in all its threads.
+
+    The last says most where other things run on the machine: they hardly change it.
+    """
 
     returned: dict[int, float] = field(default_factory=dict)
     durable: dict[int, float] = field(default_factory=dict)
+    processor: dict[int, float] = field(default_factory=dict)
 
 
 def interleaved(contenders: Sequence[Contender], place: Path, *, rounds: int, seconds: float) -> dict[str, Series]:
@@ -49,25 +53,28 @@ def interleaved(contenders: Sequence[Contender], place: Path, *, rounds: int, se
         for each in order.sample(contenders, len(contenders)):
             if turn % each.every:
                 continue
-            returned, durable = _timed(each, place / "turn")
+            returned, durable, processor = _timed(each, place / "turn")
             if turn:
                 taken[each.name].returned[turn] = returned
                 taken[each.name].durable[turn] = durable
+                taken[each.name].processor[turn] = processor
     return {name: series for name, series in taken.items() if series.returned}
 
 
-def _timed(contender: Contender, directory: Path) -> tuple[float, float]:
+def _timed(contender: Contender, directory: Path) -> tuple[float, float, float]:
     directory.mkdir()
     run = contender.ready(directory)
     gc.collect()
+    spent = time.process_time()
     began = time.perf_counter()
     written = run()
     returned = time.perf_counter()
     if written is not None:
         raw.sync_all(written)
     durable = time.perf_counter()
+    spent = time.process_time() - spent
     shutil.rmtree(directory)
-    return returned - began, durable - began
+    return returned - began, durable - began, spent
 
 
 def ratio(of: Mapping[int, float], to: Mapping[int, float]) -> float:
