@@ -18,6 +18,7 @@ from recovery.core.history import EffectStep
 from recovery.core.instants import iso
 from recovery.definitions.recovered import Contradiction, Receipt, Recovered, RunInfo, StepVerdict
 from recovery.definitions.undoing import contradictions
+from recovery.storage.listing import Damaged
 from recovery.storage.reading import Loaded
 
 Document = dict[str, Any]
@@ -43,8 +44,13 @@ def run_and(info: RunInfo, **more: Any) -> Document:
     return {"run": run(info), **more}
 
 
-def runs(infos: Sequence[RunInfo], *, more: bool) -> Document:
-    return {"runs": [run(info) for info in infos], "more": more}
+def runs(infos: Sequence[RunInfo], broken: Sequence[Damaged], *, more: bool) -> Document:
+    return {"runs": [run(info) for info in infos], "damaged": damaged(broken), "more": more}
+
+
+def damaged(broken: Sequence[Damaged]) -> list[Document]:
+    """Runs whose own row cannot be read."""
+    return [{"run_id": one.run_id, "problem": one.problem} for one in broken]
 
 
 def history(info: RunInfo, loaded: Loaded) -> Document:

@@ -73,6 +73,7 @@ def doubt(output: Output, target: Target, *, limit: int, older: timedelta) -> Ex
             "doubts": [_doubt(one) for one in found.doubts],
             "contradicted": [_disputed(one) for one in found.contradicted],
             "contracts": [_hold(hold) for hold in found.contracts],
+            "damaged": documents.damaged(found.damaged),
             "more": found.more,
         },
         lambda paper: report(paper, found),

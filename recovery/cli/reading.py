@@ -12,18 +12,22 @@ from recovery.core.entries import Status
 from recovery.core.errors import ExitCode
 from recovery.core.ids import check_run_id
 from recovery.engine import Engine
+from recovery.ports import RunRow
+from recovery.storage.listing import Damaged, listed
 from recovery.storage.reading import read
 
 
 def runs(output: Output, target: Target, *, status: Status | None, limit: int) -> ExitCode:
-    """The runs by id."""
+    """The runs by id. Exit 6 where the row of one cannot be read; the others are shown all the same."""
     with Engine(target.journal()) as engine:
-        found = engine.list(status=status, limit=limit + 1)
-    infos, more = found[:limit], len(found) > limit
+        found = listed(engine.journal, statuses=None if status is None else [status], limit=limit + 1)
+        shown, more = found[:limit], len(found) > limit
+        infos = [engine.info(row) for row in shown if isinstance(row, RunRow)]
+    damaged = [one for one in shown if isinstance(one, Damaged)]
     from recovery.console.runs import runs as table
 
-    output.answer(lambda: documents.runs(infos, more=more), lambda _paper: table(infos, cut=more))
-    return ExitCode.SETTLED
+    output.answer(lambda: documents.runs(infos, damaged, more=more), lambda _paper: table(infos, damaged, cut=more))
+    return ExitCode.CORRUPT if damaged else ExitCode.SETTLED
 
 
 def show(output: Output, target: Target, run_id: str, *, limit: int) -> ExitCode:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from recovery.console import contradictions, words
 from recovery.console.paper import Paper, facts
-from recovery.console.runs import status
+from recovery.console.runs import damaged, status
 from recovery.console.timeline import answer, personally, promise
 from recovery.core.entries import Answered, OutcomeKind, Source, Verb
 from recovery.core.judgement import Judgement
@@ -42,7 +42,7 @@ ASSUMED: Final = {
 
 def doubts(paper: Paper, found: Doubts) -> RenderableType:
     """One line for each doubt, oldest first; then each outcome that something speaks against, whole."""
-    nothing = [] if found.contradicted else [Text("nothing needs a person")]
+    nothing = [] if found.contradicted or found.damaged else [Text("nothing needs a person")]
     parts: list[RenderableType] = [_table(found)] if found.doubts else [*nothing]
     for one in found.contradicted:
         age, what = words.duration(one.age_us), "duplicate" if one.contradiction.duplicate else "contradicted"
@@ -50,6 +50,8 @@ def doubts(paper: Paper, found: Doubts) -> RenderableType:
         parts.append(contradictions.panel(paper, one.contradiction))
     if found.more:
         parts.append(Text("… and more; raise --limit", style="dim"))
+    if found.damaged:
+        parts.append(damaged(found.damaged))
     parts += [
         Text(
             f"contract {words.bounded(hold.subject)} is held by {_why(hold.by, hold.reason)}, since {words.instant(hold.at_us)}",

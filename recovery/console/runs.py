@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from recovery.console import words
 from recovery.core.entries import Status
 from recovery.definitions.recovered import RunInfo
+from recovery.storage.listing import Damaged
 
 STYLES: Final[dict[Status, str]] = {
     Status.QUEUED: "dim", Status.RUNNING: "cyan", Status.WAITING: "yellow", Status.IN_DOUBT: "bold red", Status.HELD: "bold red",
@@ -23,10 +24,10 @@ def status(of: Status) -> Text:
     return Text(of.value, style=STYLES[of])
 
 
-def runs(infos: Sequence[RunInfo], *, cut: bool = False) -> RenderableType:
-    """One line each. `cut`: there are more than these."""
+def runs(infos: Sequence[RunInfo], broken: Sequence[Damaged] = (), *, cut: bool = False) -> RenderableType:
+    """One line each, then those whose own row cannot be read. `cut`: there are more than these."""
     if not infos:
-        return Text("no runs")
+        return damaged(broken) if broken else Text("no runs")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("run", "workflow", "status", "epoch", "entries", "updated (UTC)", "worker"):
         table.add_column(column, justify="right" if column == "entries" else "left", overflow="fold")
@@ -42,7 +43,14 @@ def runs(infos: Sequence[RunInfo], *, cut: bool = False) -> RenderableType:
         )
     if cut:
         table.add_row(Text("… and more; raise --limit", style="dim"))
-    return table
+    return Group(table, damaged(broken)) if broken else table
+
+
+def damaged(broken: Sequence[Damaged]) -> RenderableType:
+    """What of each run's own row cannot be read."""
+    return Group(
+        *(Text(f"run {words.bounded(one.run_id)} is damaged: {words.safe(one.problem)}", style="bold red") for one in broken)
+    )
 
 
 def _worker(info: RunInfo) -> Text:

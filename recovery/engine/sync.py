@@ -108,7 +108,7 @@ class Engine(SyncOperating):
         return finish(SyncDriver(self.surroundings()).drive(reconciler.look(self.world(), run_id)))
 
     def list(self, *, status: Status | None = None, limit: int = 1000, after: str = "") -> list[RunInfo]:
-        """Runs by id, those behind `after`."""
+        """Runs by id, those behind `after`. Raises JournalCorrupt where the row of one cannot be read; `recover runs` shows the others."""
         statuses = None if status is None else [status]
         return [self.info(row) for row in self.journal.runs(statuses=statuses, limit=limit, after=after)]
 

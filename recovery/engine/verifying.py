@@ -33,6 +33,7 @@ from recovery.definitions.effect import Bound
 from recovery.definitions.workflow import Workflow
 from recovery.hindsight import reread
 from recovery.ports import Journal
+from recovery.storage.listing import listed
 from recovery.storage.reading import Loaded, read
 
 PAGE = 500
@@ -105,24 +106,12 @@ async def verify(
 
 def _page(after: str, only: str | None, journal: Journal) -> list[str]:
     if only is None:
-        try:
-            return [row.run_id for row in journal.runs(limit=PAGE, after=after)]
-        except JournalCorrupt:  # a row of a run is no row any more: one by one, until it is behind us
-            return _next(after, journal)
+        return [
+            one.run_id for one in listed(journal, limit=PAGE, after=after)
+        ]  # a damaged one is then reported as any other damage
     if journal.find(only) is None:
         raise RunNotFound(run_id=only, database=journal.url)
     return [only]
-
-
-def _next(after: str, journal: Journal) -> list[str]:
-    """The next run alone. One whose row cannot be read is named by what it raises, and is then reported as any other damage of a run."""
-    try:
-        return [row.run_id for row in journal.runs(limit=1, after=after)]
-    except JournalCorrupt as error:
-        run_id = error.fields["run_id"]
-        if not isinstance(run_id, str) or run_id <= after:  # nothing to go on from
-            raise
-        return [run_id]
 
 
 async def _checked(run_id: str, found: Verified) -> Loaded | None:

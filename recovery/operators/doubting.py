@@ -5,7 +5,7 @@ Owns since when something waits for a person, and for what: runs that cannot go 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -24,6 +24,7 @@ from recovery.definitions.undoing import contradictions
 from recovery.hindsight import reread
 from recovery.operators.claiming import order_of
 from recovery.ports import Hold, RunRow
+from recovery.storage.listing import Damaged, listed
 from recovery.storage.reading import Loaded, read
 
 _PAGE: Final = 500
@@ -68,16 +69,18 @@ class Disputed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubts:
-    """Doubts, oldest first; outcomes that something speaks against, oldest first; and the contracts that are held."""
+    """Doubts, oldest first; outcomes that something speaks against, oldest first; the contracts that are held; and runs whose own row is
+    damaged, by id: how long they have waited cannot be told, so that neither `limit` nor `older` leaves one out."""
 
     doubts: tuple[Doubt, ...]
     contracts: tuple[Hold, ...]
     contradicted: tuple[Disputed, ...] = ()
     more: bool = False
+    damaged: tuple[Damaged, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
-        codes = [doubt.exit_code for doubt in self.doubts]
+        codes = [doubt.exit_code for doubt in self.doubts] + [ExitCode.CORRUPT for _one in self.damaged]
         return ExitCode.worst([*codes, ExitCode.IN_DOUBT] if self.contracts or self.contradicted else codes)
 
 
@@ -85,31 +88,31 @@ async def doubts(world: World, *, limit: int | None = None, older: timedelta = t
     """What needs a person. Reads every run in doubt, held or diverged, and every settled one whose outcomes something recorded speaks
     against; claims and changes nothing. older: only what has waited for at least so long. limit: of each list."""
     now_us, least_us = await Now(), microseconds(older)
-    found = [await _doubt(row, now_us) async for row in _runs(NEEDS, None)]
-    disputed = [one async for row in _runs(NEEDS, None) for one in await _disputed(world, row, now_us)]
-    disputed += [one async for row in _runs(SETTLED, CONTRADICTED) for one in await _disputed(world, row, now_us)]
+    needing, settled = await _runs(NEEDS, None), await _runs(SETTLED, CONTRADICTED)
+    rows = [row for row in needing if isinstance(row, RunRow)]
+    found = [await _doubt(row, now_us) for row in rows]
+    rows += [row for row in settled if isinstance(row, RunRow)]
+    disputed = [one for row in rows for one in await _disputed(world, row, now_us)]
+    damaged = tuple(row for row in [*needing, *settled] if isinstance(row, Damaged))
     found = sorted((one for one in found if one.age_us >= least_us), key=lambda one: (one.since_us, one.run_id))
     disputed = sorted((one for one in disputed if one.age_us >= least_us), key=lambda one: (one.since_us, one.run_id))
     holds = await Use(lambda journal: journal.holds())
     shown, told = found[:limit], disputed[:limit]
     more = len(shown) < len(found) or len(told) < len(disputed)
-    return Doubts(doubts=tuple(shown), contradicted=tuple(told), contracts=tuple(holds), more=more)
+    return Doubts(doubts=tuple(shown), contradicted=tuple(told), contracts=tuple(holds), more=more, damaged=damaged)
 
 
-async def _runs(statuses: tuple[Status, ...], reason: str | None) -> AsyncIterator[RunRow]:
+async def _runs(statuses: tuple[Status, ...], reason: str | None) -> list[RunRow | Damaged]:
     """Every run of these statuses, page by page."""
-    after = ""
-    while True:
-        page = await _page(statuses, reason, after)
-        for row in page:
-            yield row
-        if len(page) < _PAGE:
-            return
-        after = page[-1].run_id
+    found = page = await _page(statuses, reason, "")
+    while len(page) == _PAGE:
+        page = await _page(statuses, reason, page[-1].run_id)
+        found = [*found, *page]
+    return found
 
 
-async def _page(statuses: tuple[Status, ...], reason: str | None, after: str) -> list[RunRow]:
-    return await Use(lambda journal: journal.runs(statuses=statuses, reason=reason, limit=_PAGE, after=after))
+async def _page(statuses: tuple[Status, ...], reason: str | None, after: str) -> list[RunRow | Damaged]:
+    return await Use(lambda journal: listed(journal, statuses=statuses, reason=reason, limit=_PAGE, after=after))
 
 
 async def _disputed(world: World, row: RunRow, now_us: int) -> list[Disputed]:

@@ -101,6 +101,23 @@ def test_a_verification_goes_on_behind_a_run_whose_own_row_is_damaged(worked: Pl
     assert (found.runs, found.entries > 0) == (2, True)
 
 
+def test_a_list_of_runs_shows_the_others_beside_one_whose_own_row_is_damaged(worked: Place, tmp_path: Path) -> None:
+    place = Place(tmp_path, "sqlite:///shop.db")
+    path = tmp_path / "shop.db"
+    path.write_bytes((worked.directory / "shop.db").read_bytes())
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.executescript(FOR_EVERY_RUN["a time that is none"].format(run="ended"))
+    connection.close()
+    ended = place.recover("runs", "--db", place.url, "--json")
+    assert (ended.code, [one["run_id"] for one in ended.document["runs"]]) == (6, ["open"])
+    [damaged] = ended.document["damaged"]
+    assert damaged["run_id"] == "ended"
+    assert "is corrupt" in damaged["problem"]
+    told = place.recover("runs", "--db", place.url)
+    assert told.code == 6
+    assert "run ended is damaged" in told.out
+
+
 def _content(path: Path) -> list[str]:
     """Everything but who holds the run: a recovery claims before it reads, and releases."""
     connection = sqlite3.connect(path)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +35,7 @@ from recovery.core.reasons import ParkingReason
 from recovery.crashpoints import hooked
 from recovery.ports import Evidence, Journal, Owner
 from recovery.storage import open_journal
+from recovery.storage.listing import Damaged, listed
 from tests.conformance.making import stored
 from tests.integration.operating import KEY, STEP, Desk
 from tests.integration.world import DAY, Shop, keyed, kinds
@@ -98,6 +101,29 @@ def test_a_run_that_cannot_be_read_hides_no_other(memory: Journal) -> None:
     found = desk.do("doubt")
     assert {one.run_id: bool(one.problem) for one in found.doubts} == {"bad": True, "good": False}
     assert int(found.exit_code) == 6
+
+
+def test_runs_whose_own_row_is_damaged_hide_no_other(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    desk = Desk(open_journal(url), contracts.Opaque())
+    for run_id in "abcde":
+        desk.in_doubt(run_id)
+    desk.journal.close()
+    connection = sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
+    connection.execute("UPDATE run SET updated_at_us = 'x' WHERE run_id IN ('b', 'c', 'e')")
+    connection.close()
+    looking = Desk(open_journal(url), contracts.Opaque(), clock=desk.clock, shop=desk.shop)
+    found = looking.do("doubt", limit=1)
+    assert ([one.run_id for one in found.doubts], found.more) == (["a"], True)
+    assert [one.run_id for one in found.damaged] == ["b", "c", "e"]
+    assert int(found.exit_code) == 6
+    assert [one.run_id for one in looking.do("doubt").doubts] == ["a", "d"]
+    paged, after = [], ""
+    while page := listed(looking.journal, limit=2, after=after):
+        paged += [(one.run_id, isinstance(one, Damaged)) for one in page]
+        after = page[-1].run_id
+    assert paged == [("a", False), ("b", True), ("c", True), ("d", False), ("e", True)]
+    looking.journal.close()
 
 
 # -- explain -----------------------------------------------------------------------------------------------------------
