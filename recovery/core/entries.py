@@ -115,6 +115,7 @@ class Observation:
     answer: Answered
     attempt: int | None = None  # whose reply this is; None for a probe
     epoch: str = ""
+    by_operator: bool = False  # a person had it asked: it tells what any answer tells, and costs the run's own recovery nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

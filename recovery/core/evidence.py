@@ -82,11 +82,13 @@ def _support(finding: Finding, found: Findings, step: EffectStep) -> tuple[Noted
 
 
 def back_off_until(step: EffectStep, budget: Budget) -> int | None:
-    """When the next try is due after tries that told nothing, or left items of a batch open; None after any other answer."""
-    tries = [noted for noted in step.observations if noted.observation.source in _TRIES]
+    """When the next try is due after tries that told nothing, or left items of a batch open; None after any other answer. A person's
+    question that told nothing is none of these tries."""
+    made = [noted for noted in step.observations if noted.observation.source in _TRIES]
+    tries = [noted for noted in made if not (noted.observation.by_operator and _told_nothing(noted))]
     silent = 0
     for noted in reversed(tries):
-        if noted.answer.kind not in SAYS_NOTHING and not open_items(noted.answer):
+        if not _told_nothing(noted):
             break
         silent += 1
     if not silent:
@@ -94,6 +96,10 @@ def back_off_until(step: EffectStep, budget: Budget) -> int | None:
     doubled = microseconds(budget.backoff) << min(silent - 1, _DOUBLINGS_MAX)
     pause = min(doubled, microseconds(budget.backoff_max))
     return tries[-1].observation.observed_at_us + max(pause, tries[-1].answer.retry_after_us or 0)
+
+
+def _told_nothing(noted: Noted) -> bool:
+    return noted.answer.kind in SAYS_NOTHING or bool(open_items(noted.answer))
 
 
 def cancels(situation: Situation, *, wanted: bool) -> bool:

@@ -71,8 +71,9 @@ class EffectStep:
     @property
     def probes(self) -> int:
         """How many questions were answered (they count against the durable budget; an outage spends nothing, nor does a cancel that never
-        left)."""
-        return sum(noted.answer.kind not in _UNSPENT.get(noted.observation.source, AnswerKind) for noted in self.observations)
+        left, nor what a person had asked)."""
+        ours = [noted for noted in self.observations if not noted.observation.by_operator]
+        return sum(noted.answer.kind not in _UNSPENT.get(noted.observation.source, AnswerKind) for noted in ours)
 
     @property
     def attempts_allowed(self) -> int:

@@ -136,8 +136,10 @@ def attempts_spent(step: EffectStep, contract: Contract, *, closing: bool = Fals
 
 
 def probes_spent(step: EffectStep, contract: Contract) -> int:
-    """How many questions count against the budget: those that were answered, but for answers that a copy is at work."""
-    met = sum(noted.observation.source in ASKED for noted in _still_working(step, contract))
+    """How many questions count against the budget: those that were answered, but for answers that a copy is at work, and for what a
+    person had asked."""
+    working = [noted.observation for noted in _still_working(step, contract)]
+    met = sum(seen.source in ASKED and not seen.by_operator for seen in working)
     return step.probes - met
 
 

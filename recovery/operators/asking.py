@@ -1,7 +1,8 @@
 """Asking: one read-only question about one effect, kept as an observation.
 
 Owns where the answer goes: into the journal under a claim, or, while somebody else is at work on the run or after its end, into the evidence
-outside the fence. Invariant: it acts on nothing; what the answer means is only told.
+outside the fence. Invariants: it acts on nothing; what the answer means is only told; it spends
+none of the questions of the run's own recovery, and moves no back-off.
 """
 
 from __future__ import annotations
@@ -91,4 +92,5 @@ async def _asked(request: Request, stands: Standing, epoch: str) -> Observation:
         observed_at_us=await Now(),
         answer=answer,
         epoch=epoch,
+        by_operator=True,
     )

@@ -217,7 +217,10 @@ def i8_it_ends(world: World) -> Problems:
             unspent = {noted.observation.attempt for noted in effect.observations if noted.answer.kind in free}
             sent = sum(attempt.purpose not in _NO_EFFECT and attempt.number not in unspent for attempt in effect.attempts)
             busy = sum(
-                noted.observation.attempt is None and noted.answer.kind is AnswerKind.IN_FLIGHT for noted in effect.observations
+                noted.observation.attempt is None
+                and noted.answer.kind is AnswerKind.IN_FLIGHT
+                and not noted.observation.by_operator
+                for noted in effect.observations
             )
             if sent > world.budget.attempts or effect.probes - busy > world.budget.probes:
                 yield f"{run_id}: {effect.step} had {sent} attempts and {effect.probes - busy} probes"

@@ -215,6 +215,21 @@ def test_a_probe_is_journaled_as_an_observation_and_acts_on_nothing(journal: Jou
     assert desk.shop.executions[KEY] == 1
 
 
+def test_what_operators_ask_is_not_paid_by_the_run(memory: Journal) -> None:
+    desk = probeable(memory)
+    desk.lose_reply()
+    receipts = dict(desk.shop.receipts)
+    desk.shop.receipts.clear()
+    for _ in range(desk.budget.probes + 1):
+        desk.advance(milliseconds=1)
+        assert desk.do("probe", "r", STEP).answer.kind is AnswerKind.ABSENT
+    assert desk.loaded().history.effects[0].probes == 0
+    desk.shop.receipts.update(receipts)  # it was only late to be seen
+    desk.advance(hours=1)
+    assert desk.do("recover", "r").value == "got 1"
+    assert desk.shop.executions[KEY] == 1
+
+
 def test_with_a_living_owner_a_probe_goes_outside_the_fence_and_says_so(journal: Journal, colour: str) -> None:
     desk = probeable(journal, colour)
     desk.lose_reply()

@@ -77,6 +77,10 @@ class Story:
     def probe(self, at: int, kind: str, asked: int | None = None, **answer: Any) -> Story:
         return self._observe(Source.PROBE, at, kind, None, asked, answer)
 
+    def probed_by_operator(self, at: int, kind: str, **answer: Any) -> Story:
+        self.entries.append(replace(_observation(Source.PROBE, at, kind, None, None, answer), by_operator=True))
+        return self
+
     def closed(self, at: int, kind: str = "closed", **answer: Any) -> Story:
         return self._observe(Source.CLOSE, at, kind, self.attempts, None, answer)
 

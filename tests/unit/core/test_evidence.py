@@ -13,7 +13,25 @@ from recovery.core.contracts import Contract, Deletion, Enforced, Kind, Lookup, 
 from recovery.core.evidence import examine
 from recovery.core.facts import Absence, Ask, Close, Facts, Finding, Gate, Resend
 from recovery.core.policy import Budget
-from tests.unit.core.making import ASKABLE, CLOSABLE, ERROR, KEYED, OPAQUE, PROBEABLE, SETTLE, H, M, S, Story, quiet, sent, situate
+from recovery.core.timing import probes_spent
+from tests.unit.core.making import (
+    ASKABLE,
+    BUDGET,
+    CLOSABLE,
+    ERROR,
+    KEYED,
+    OPAQUE,
+    PROBEABLE,
+    SETTLE,
+    TIMEOUT,
+    H,
+    M,
+    S,
+    Story,
+    quiet,
+    sent,
+    situate,
+)
 
 # -- brute force: a small world where every microsecond can be looked at ---------------------------------------------------
 
@@ -308,6 +326,32 @@ def test_an_answer_ends_the_back_off_and_starts_it_anew() -> None:
     story = sent().probe(0, "unreachable").probe(1, "unreachable").probe(2, "absent")
     assert story.facts(2, PROBEABLE).gate is Gate.CLEAR
     assert story.probe(3, "unreachable").conclude(3, PROBEABLE).next_look_us == 3 + 200_000
+
+
+def test_what_a_person_had_asked_moves_no_back_off_unless_it_tells_something() -> None:
+    story = sent().probe(0, "unreachable").probe(1, "unreachable")
+    due = story.conclude(1, PROBEABLE).next_look_us
+    for at in range(2, 12):
+        story.probed_by_operator(at, "unreachable").probed_by_operator(at, "turned_away", retry_after_us=H)
+    assert story.conclude(12, PROBEABLE).next_look_us == due
+    assert sent().probed_by_operator(0, "unreachable").facts(1, PROBEABLE).gate is Gate.CLEAR
+    assert story.probed_by_operator(12, "absent").facts(12, PROBEABLE).gate is Gate.CLEAR
+
+
+@pytest.mark.parametrize("kind", ["absent", "in_flight", "turned_away"])
+def test_what_a_person_had_asked_spends_no_question(kind: str) -> None:
+    story = sent()
+    for number in range(3 * BUDGET.probes):
+        story.probed_by_operator(M + number, kind)
+    assert (story.step.probes, probes_spent(story.step, PROBEABLE)) == (0, 0)
+    assert story.facts(quiet(M) + H, PROBEABLE).ask is Ask.DUE
+
+
+def test_what_a_person_had_asked_is_evidence_like_any_other_answer() -> None:
+    for kind in ("found", "absent", "gone", "mismatch"):
+        for at in (M, quiet(TIMEOUT) + H):
+            ours, theirs = sent().probe(at, kind), sent().probed_by_operator(at, kind)
+            assert theirs.facts(at + 1, PROBEABLE) == ours.facts(at + 1, PROBEABLE)
 
 
 def test_the_environment_may_ask_for_a_longer_pause() -> None:
