@@ -55,5 +55,8 @@ class Database(Protocol):
     def now_us(self) -> int:
         """`ports.Journal.now_us`, its own readiness included."""
 
+    def interrupted(self) -> None:
+        """A call of this thread was broken off anywhere: take back what it may have kept, and leave other threads' connections alone."""
+
     def close(self) -> None:
         """Give up connections; the next use opens them again."""

@@ -182,6 +182,9 @@ class PostgresDatabase:
         self._engine.dispose()
         self._ready = False
 
+    def interrupted(self) -> None:
+        self._engine.dispose()  # what is left of the broken call's transaction ended when its connection was let go
+
     def forked(self) -> None:
         forks.leave(self._engine)
 

@@ -16,6 +16,7 @@ from recovery.core.ids import Epoch
 from recovery.ports import Append, AppendResult, Evidence, Hold, NewRun, Owner, RunRow, Stub
 from recovery.storage import statements as say
 from recovery.storage.database import Database
+from recovery.storage.interruption import attended
 from recovery.storage.retry import persistently
 from recovery.storage.rules import check_rises, check_rows
 
@@ -188,7 +189,7 @@ class SqlJournal:
         return self._read(kept, None)
 
     def now_us(self) -> int:
-        return persistently(self._database.now_us, self.url, writing=False)
+        return self._attended(self._database.now_us, writing=False)
 
     def close(self) -> None:
         self._database.close()
@@ -214,11 +215,14 @@ class SqlJournal:
         def ready_then_call() -> T:
             return call() if self._database.ready(writing=False) else nothing
 
-        return persistently(ready_then_call, self.url, writing=False)
+        return self._attended(ready_then_call, writing=False)
 
     def _write(self, call: Callable[[], T]) -> T:
         def ready_then_call() -> T:
             self._database.ready(writing=True)
             return call()
 
-        return persistently(ready_then_call, self.url, writing=True)
+        return self._attended(ready_then_call, writing=True)
+
+    def _attended(self, call: Callable[[], T], *, writing: bool) -> T:
+        return attended(lambda: persistently(call, self.url, writing=writing), self._database.interrupted)

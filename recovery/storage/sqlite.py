@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import quote
+from weakref import WeakSet
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -64,6 +65,7 @@ class SqliteDatabase:
         self._create = create
         self._lock = threading.RLock()  # one writer per process; the file's own lock holds off other processes
         self._ready = False
+        self._writing: WeakSet[Any] = WeakSet()  # the pool's records of connections that write
         self._writer = self._engine("BEGIN IMMEDIATE", self._writer_connected, pool_size=1, max_overflow=0)
         self._reader = self._engine("BEGIN", self._connected, pool_size=4, max_overflow=16)
         forks.watch(self)
@@ -81,9 +83,10 @@ class SqliteDatabase:
         connection.isolation_level = None  # transactions are begun by us, not by the driver
         _pragma(connection, f"busy_timeout = {BUSY_TIMEOUT_MS}")
 
-    def _writer_connected(self, connection: Any, record: object) -> None:
+    def _writer_connected(self, connection: Any, record: Any) -> None:
         """Set what durability and integrity rest on, and read it back: SQLite ignores what it cannot do."""
         self._connected(connection, record)
+        self._writing.add(record)
         warn_once()
         for setting in _WRITER_SETTINGS:
             _pragma(connection, setting)
@@ -115,6 +118,13 @@ class SqliteDatabase:
             self._reader.dispose()
             self._writer.dispose()
             self._ready = False
+
+    def interrupted(self) -> None:
+        with self._lock:  # so that a writing connection is in nobody's hands but those of the broken call
+            for record in list(self._writing):
+                record.invalidate()  # rolls back, and gives up the file's lock
+            self._reader.dispose()
+            self._writer.dispose()
 
     def forked(self) -> None:
         self._lock = threading.RLock()

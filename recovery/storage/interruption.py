@@ -1,0 +1,55 @@
+"""Interruption: a call of the store that is broken off wherever it stands, by Ctrl-C or by what another signal raises.
+
+Owns what is cleared away before the interruption goes on. Knows no dialect. Invariants: an interruption stays what it was, whatever a library
+made of it on its way out; and whoever asks the store on that way, as giving up a run does, waits for nothing that the broken call has taken.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import traceback
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def attended(call: Callable[[], T], clear: Callable[[], None]) -> T:
+    """Make the call. Where an interruption breaks it off, `clear` what it has left behind, and raise the interruption.
+
+    It can strike between any two lines of a connection pool. A connection that is taken then never comes back by itself: the pool waits half a
+    minute for it, again and again, and the traceback that could still be read keeps it, with its locks, from being collected."""
+    outside = sys.exception()
+    try:
+        return call()
+    except BaseException as error:
+        interruption = _interruption(error, outside)
+        if interruption is None:
+            raise
+        _let_go(error)
+        clear()
+        if interruption is error:
+            raise
+        raise interruption from None
+
+
+def _interruption(error: BaseException, outside: BaseException | None) -> BaseException | None:
+    """The one that began this, if one did: cleaning up after it, a library that finds its own objects half made raises errors in its place."""
+    found: BaseException | None = error
+    while found is not None and found is not outside:
+        if not isinstance(found, Exception):
+            return found
+        found = found.__context__
+    return None
+
+
+def _let_go(error: BaseException) -> None:
+    """Of everything that the frames of the broken call refer to, and thereby of the locks and connections that they hold."""
+    found: BaseException | None = error
+    seen: set[int] = set()
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        traceback.clear_frames(found.__traceback__)
+        found = found.__context__
+    gc.collect()  # a connection and its transaction refer to each other
