@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from recovery import codec
 from recovery.cli.commands import App, Common, Db, Debug, Json, _carry_out, app
 from recovery.cli.output import Output
 from recovery.core.entries import OutcomeKind
@@ -194,6 +193,8 @@ def _duration(written: str) -> timedelta:
 
 
 def _parsed(value: str | None) -> Any:
+    from recovery import codec  # it imports pydantic, which takes longer than the help
+
     try:
         return None if value is None else codec.loads(value)
     except ValueError as error:

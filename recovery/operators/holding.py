@@ -57,8 +57,11 @@ async def fence(world: World, run_id: str, *, by: str, reason: str) -> Ordered:
 async def _order(world: World, run_id: str, verb: Verb, by: str, reason: str) -> Ordered:
     keepable(f"A {verb.value}", f"run {run_id!r}", by=by, reason=reason)
     before = await existing(run_id)
-    if not before.status.settled:
-        _check(await looked_at(run_id), verb)  # a refused order must not take the run from anybody
+    dead = before.owner is not None and world.proven_dead(before.owner)
+    if not (
+        before.status.settled or dead
+    ):  # a refused order must not take the run from anybody; from the dead it is given up on the way
+        _check(await looked_at(run_id), verb)
 
     async def write(claimed: Claimed) -> Ordered:
         loaded = claimed.loaded
@@ -71,7 +74,7 @@ async def _order(world: World, run_id: str, verb: Verb, by: str, reason: str) ->
             order=order,
             status=status,
             epoch=str(loaded.run.epoch),
-            was_owned_by="" if before.owner is None or world.proven_dead(before.owner) else str(before.owner),
+            was_owned_by="" if before.owner is None or dead else str(before.owner),
             acts_until_us=acts_until(loaded),
         )
 

@@ -197,8 +197,7 @@ ELSEWHERE = {
         "release",
         "fence",
         "forget",
-        "checkpoint plan",
-        "checkpoint verify-resume",
+        *(f"checkpoint {name}" for name in ("plan", "verify-resume", "list", "inspect", "verify", "diff", "gc", "pin", "unpin")),
         "contracts list",
         "contracts show",
     )
