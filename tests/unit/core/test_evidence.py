@@ -328,6 +328,13 @@ def test_an_answer_ends_the_back_off_and_starts_it_anew() -> None:
     assert story.probe(3, "unreachable").conclude(3, PROBEABLE).next_look_us == 3 + 200_000
 
 
+def test_a_cancel_that_told_nothing_backs_off_as_a_question_does() -> None:
+    story = sent().probe(0, "unreachable").attempt(1, "cancel").cancelled(1, "unreachable")
+    assert story.conclude(1, PROBEABLE).next_look_us == 1 + 400_000
+    told = sent().probe(0, "unreachable").attempt(1, "cancel").cancelled(1, "absent")
+    assert told.facts(1, PROBEABLE).gate is Gate.CLEAR
+
+
 def test_what_a_person_had_asked_moves_no_back_off_unless_it_tells_something() -> None:
     story = sent().probe(0, "unreachable").probe(1, "unreachable")
     due = story.conclude(1, PROBEABLE).next_look_us
