@@ -29,8 +29,8 @@ test-torch: $(TORCH_VENV)/.test ## checkpoints of torch jobs, on 2 and 4 process
 replay: $(VENV)/.test ## every scenario on memory, SQLite and PostgreSQL, each in both colours
 	$(BIN)/python -m tests.scenarios
 
-sweep: $(VENV)/.test ## scenarios with a crash at every place, not at a sample of them
-	RECOVERY_SWEEP=full $(BIN)/python -m pytest -q --timeout 3600 tests/scenarios/test_sweep.py
+sweep: $(VENV)/.test ## scenarios and orders with a crash at every place, not at a sample of them
+	RECOVERY_SWEEP=full $(BIN)/python -m pytest -q --timeout 3600 tests/scenarios/test_sweep.py tests/crash/test_orders.py tests/crash/test_contradictions.py
 
 matrix: $(VENV)/.test ## every contract under every fault at every crash point, not a sample of them
 	RECOVERY_MATRIX=$${RECOVERY_MATRIX:-full} $(BIN)/python -m pytest -q -s --timeout 3600 tests/scenarios/test_matrix.py

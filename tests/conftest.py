@@ -5,6 +5,7 @@ A server that cannot start fails the tests that want it; nothing is ever skipped
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,12 @@ from recovery.storage import open_journal
 from recovery.storage.migrate import migrate
 from recovery.storage.schema import VERSION_TABLE, metadata
 from tests.postgres import PostgresServer, serving
+
+
+def pytest_configure() -> None:
+    """A suite that was started in the background ignores interrupts, and so would each program that a test starts and interrupts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
