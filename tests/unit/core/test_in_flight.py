@@ -101,3 +101,9 @@ def test_the_longest_settle_window_is_the_bound_that_a_contract_states() -> None
     story = locked(every(30, 2 * H))
     assert story.row(2 * H, slow, budget=Budget(attempts=2)) == 30
     assert story.row(2 * H, KEYED, budget=Budget(attempts=2)) == 39
+
+
+def test_a_reply_that_a_copy_is_at_work_takes_no_question_back() -> None:
+    """Only what was asked can be forgiven: one question was answered, and it counts."""
+    story = sent().probe(1, "absent").reply(2, "in_flight")
+    assert probes_spent(story.step, PROBEABLE) == 1
