@@ -108,9 +108,9 @@ async def owned(run_id: str, owner: Owner, take: Callable[[Journal], RunRow | No
     """Take the run. Interrupted, that may have been done all the same: a run that nobody works on is then given up at once."""
     try:
         return await Use(take)
-    except Exception:
+    except Exception:  # an answer of the store: it did not claim, so nothing is to be given up
         raise
-    except BaseException:
+    except BaseException:  # interrupted: the claim may have committed; raised again
         with around("release"):
             await Use(lambda journal: _give_up(journal, run_id, owner.token))
         raise

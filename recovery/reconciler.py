@@ -194,7 +194,7 @@ async def _executed(workflow: Workflow[..., Any], given: JSON, machine: Machine,
         if isinstance(came, Raised):
             unwind.error.__cause__ = came.error  # what ended the workflow too early
         return None
-    except BaseExceptionGroup:
+    except BaseExceptionGroup:  # a TaskGroup wraps the Unwind; others are raised again
         if machine.stopped is None:
             raise
         return None  # a TaskGroup wrapped the Unwind

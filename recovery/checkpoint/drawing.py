@@ -82,7 +82,7 @@ def write(figure: Figure, path: Path) -> None:
             with os.fdopen(handle, "wb") as file:
                 figure.savefig(file, format=path.suffix[1:], dpi=160, metadata=metadata)
             os.replace(beside, path)  # noqa: PTH105  # the two are one line
-        except BaseException:
+        except BaseException:  # whatever ended the writing, nothing half-written stays
             Path(beside).unlink(missing_ok=True)
             raise
     except OSError as error:

@@ -187,7 +187,7 @@ def created(disk: Disk, path: Path) -> Iterator[int]:
     file = disk.create(path)
     try:
         yield file
-    except BaseException:
+    except BaseException:  # whatever ended the writing, the descriptor is closed; raised again
         with contextlib.suppress(OSError):  # the first error is the one to tell
             disk.close(file)
         raise

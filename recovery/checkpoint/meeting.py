@@ -98,7 +98,7 @@ class Meeting:
         """What this rank does. If it fails, the others are told. If it fails because another one did, that one's error is raised."""
         try:
             yield
-        except BaseException as error:
+        except BaseException as error:  # an interrupt, too, is told to the other ranks; raised again
             if self.heard_of_failure:
                 raise
             if isinstance(error, OSError | SaveFailed) and (earlier := self._failed(self._there())):

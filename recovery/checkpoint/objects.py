@@ -233,7 +233,7 @@ class ObjectCheckpoints(Choosing):
         begun: list[_Upload] = []
         try:
             yield begun
-        except BaseException as error:
+        except BaseException as error:  # an interrupt, too, leaves no upload behind; raised again
             for attempt in begun:
                 try:
                     attempt.abandon()

@@ -213,7 +213,7 @@ def _refusals(place: Place, attempt: Attempt) -> Iterator[None]:
     """Remove an attempt that was not committed, raise the alarm, and say what the system refused."""
     try:
         yield
-    except BaseException as error:
+    except BaseException as error:  # an interrupt, too, leaves no attempt behind; raised again
         try:
             attempt.abandon()
         except OSError as also:

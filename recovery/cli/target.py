@@ -133,7 +133,7 @@ def _engine(name: str, found: Any) -> AnyEngine:
             found = found()
         except (RecoveryError, KeyboardInterrupt):
             raise
-        except BaseException as error:
+        except BaseException as error:  # an app's attribute may run any code; told as a broken app
             raise _broken(name, error) from error
     if not _is_engine(found):
         kind = type(found).__name__

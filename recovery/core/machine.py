@@ -381,7 +381,7 @@ class Machine:
             raise  # nothing was written and nothing will be sent; the run may end with it, and take no later step
         except RecoveryError as error:
             raise self.stop(error) from error
-        except Exception as error:
+        except Exception as error:  # no store may fail so: our bug, told as one
             raise InvariantViolated(f"run {self.history.run_id}: an append failed in a way that no store may") from error
         self.failed = None
         for entry in entries:

@@ -44,7 +44,7 @@ class Environment:
             return self.scope
         try:
             scope = self.scope()
-        except Exception as error:
+        except Exception as error:  # a user's function may raise anything: the scope is unknown, and nothing was sent
             raise ScopeUnknown(environment=self.name, error=error_name(error), message=message_of(error)) from error
         return check_scope(self.name, scope)
 

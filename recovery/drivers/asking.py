@@ -148,7 +148,7 @@ def _outliving(
     """Ask where nobody can interrupt: in a thread. A reply that comes after its caller has given up is still a fact, and is kept."""
     try:
         value = ask()
-    except Exception as error:
+    except Exception as error:  # a user's function; raised again, and what it tells is kept
         if abandoned.is_set() and (told := raised(error)) is not None:
             keep(told)
         raise

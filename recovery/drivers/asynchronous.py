@@ -90,7 +90,7 @@ class AsyncSession:
     async def _driven(self, step: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:
         try:
             result = await self._driver.drive(procedure(step))
-        except BaseException as error:
+        except BaseException as error:  # a cancelled step has ended, too; raised again
             self._session.machine.finish(step, error)
             raise
         self._session.machine.finish(step)

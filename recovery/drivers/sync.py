@@ -77,7 +77,7 @@ class SyncSession:
         step = self._session.machine.begin(name)
         try:
             result = finish(self._driver.drive(procedure(step)))
-        except BaseException as error:
+        except BaseException as error:  # an interrupted step has ended, too; raised again
             self._session.machine.finish(step, error)
             raise
         self._session.machine.finish(step)

@@ -75,7 +75,7 @@ async def rehearsed(world: World, loaded: Loaded, workflow: Workflow[..., Any]) 
             machine.check_complete()
     except Unwind:
         pass
-    except BaseExceptionGroup:
+    except BaseExceptionGroup:  # a TaskGroup wraps the Unwind; others are raised again
         if machine.stopped is None:
             raise
     return machine

@@ -23,7 +23,7 @@ def attended(call: Callable[[], T], clear: Callable[[], None]) -> T:
     outside = sys.exception()
     try:
         return call()
-    except BaseException as error:
+    except BaseException as error:  # an interruption may be hidden in another error; raised again
         interruption = _interruption(error, outside)
         if interruption is None:
             raise

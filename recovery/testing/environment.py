@@ -125,7 +125,7 @@ class SimulatedEnvironment:
                 self._arrive(copy)
             self._await(copy, gate)
             gate("environment.committed")
-        except BaseException:
+        except BaseException:  # a simulated death is no Exception; raised again
             copy.abandoned = True  # whatever ended the sender: nobody listens any more
             raise
         if self.faults.drop_replies:

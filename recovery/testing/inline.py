@@ -108,7 +108,7 @@ class Program:
     def _guarded(self, step: Try, known: dict[str, Any]) -> Generator[Request, Any, _Returned | None]:
         try:
             return (yield from self._block(step.try_, known))
-        except Exception:
+        except Exception:  # the `try` step of a scenario is a user's `except Exception`
             if step.except_ is None:
                 raise
             return (yield from self._block(step.except_, known))

@@ -87,7 +87,7 @@ def why_not() -> str:
 @pytest.fixture
 def tracing() -> None:
     if reason := why_not():
-        pytest.skip(reason)  # strace is no part of Python and make; .ci/run installs it where it may, and the order of calls is then tested
+        pytest.skip(reason)  # strace is no part of Python and make; .ci/run installs it where it may
 
 
 def traced(story: Story, program: Sequence[str], directory: Path, *, ending: int = 0) -> tuple[list[str], str]:

@@ -63,7 +63,7 @@ def _process(order: Path, write: int, read: int, said: IO[bytes], beat: Beat) ->
         try:
             while process.poll() is None:
                 _listen(read, beat)
-        except BaseException:
+        except BaseException:  # an interrupt, too, ends the child; raised again
             process.kill()
             raise
     while _listen(read, beat, seconds=0.0):

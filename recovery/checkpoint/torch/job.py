@@ -142,7 +142,7 @@ class Job:
         try:
             for part, its in pairs:
                 part.load_state_dict(copy.deepcopy(its))
-        except BaseException:
+        except BaseException:  # whatever ended it, no part stays half replaced; raised again
             for part, its in before:
                 part.load_state_dict(its)
             raise
