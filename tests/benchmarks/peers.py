@@ -127,6 +127,6 @@ def present() -> tuple[dict[str, Save], dict[str, str]]:
     for name, make in PEERS.items():
         try:
             found[name] = make()
-        except Exception as error:
+        except Exception as error:  # a peer may fail in any way: told as absent, with its words
             absent[name] = f"{type(error).__name__}: {error}"
     return found, absent

@@ -114,7 +114,7 @@ def forked(scratch: Path, name: str, work: Callable[[], dict[str, Any]]) -> int:
             report.write_text(
                 json.dumps({"error": type(error).__name__, "told": str(error), "missing": error.fields.get("missing")})
             )
-        except BaseException as error:
+        except BaseException as error:  # a forked child tells its parent, whatever it was, and leaves
             report.write_text(json.dumps({"error": repr(error)}))
         finally:
             os._exit(0)

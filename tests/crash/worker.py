@@ -194,7 +194,7 @@ def _born(request: dict[str, Any]) -> None:
         os.environ.update(request["environment"])
         importlib.reload(crashpoints)
         code = main(request["arguments"])
-    except BaseException:
+    except BaseException:  # a forked child prints it and leaves with its code
         traceback.print_exc()
     finally:
         sys.stdout.flush()

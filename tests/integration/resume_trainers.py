@@ -32,7 +32,7 @@ class SwallowsAMissingState(ForgetsItsMasks):
         self.generators = Generators(draws=self.draws, masks=self.masks)
         try:
             super().restore(state)
-        except Exception:
+        except Exception:  # the fault that is tested: a swallowed restore
             self.draws.bit_generator.state = state.generators["draws"]
         self.generators = Generators(draws=self.draws)
 

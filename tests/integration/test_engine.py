@@ -458,7 +458,7 @@ def test_i9_doubt_cannot_be_swallowed(journal: Journal) -> None:
             run.perform(first(units=2), key="k")
         try:
             run.perform(then(units=1), key="after")
-        except BaseException:
+        except BaseException:  # user code that swallows everything is what is tested
             pass
         finally:
             run.decide("more", lambda: 1)

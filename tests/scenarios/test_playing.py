@@ -26,7 +26,7 @@ def stubborn(run: Run, input: str) -> str:
     """User code that swallows everything and tidies up: none of it may reach anything after a death."""
     try:
         run.perform(book(sku=input, qty=2), key="first")
-    except BaseException:
+    except BaseException:  # user code that swallows everything is what is tested
         pass
     finally:
         run.perform(book(sku=input, qty=3), key="second")
@@ -37,7 +37,7 @@ def stubborn(run: Run, input: str) -> str:
 async def astubborn(run: AsyncRun, input: str) -> str:
     try:
         await run.perform(abook(sku=input, qty=2), key="first")
-    except BaseException:
+    except BaseException:  # user code that swallows everything is what is tested
         pass
     finally:
         await run.perform(abook(sku=input, qty=3), key="second")

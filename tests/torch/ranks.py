@@ -80,7 +80,7 @@ def _rank(work: Any, rank: int, size: int, scratch: str, kill: str | None, timeo
     try:
         with crashpoints.hooked(hook) if kill else nullcontext():
             came = Came(0, work(rank, size, *args))
-    except BaseException as error:
+    except BaseException as error:  # a rank tells its parent, whatever it was
         came = Came(1, error=error)
     aside = Path(scratch) / f".{rank}"
     aside.write_bytes(pickle.dumps(came))
