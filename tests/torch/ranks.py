@@ -89,4 +89,5 @@ def _rank(work: Any, rank: int, size: int, scratch: str, kill: str | None, timeo
 
 
 def _came(path: Path, status: int | None) -> Came:
+    # written by our own child in a directory of ours, as multiprocessing itself does with its arguments
     return pickle.loads(path.read_bytes()) if path.exists() else Came(status)
