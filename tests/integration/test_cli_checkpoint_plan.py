@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from docs.generate import DOCUMENTS
-from recovery.cli import app
 from tests.architecture.source import ROOT
+from tests.integration.cli_typed import Ended, typed
 
 LLAMA = ("--bytes", "2TB", "--bandwidth", "20GB/s", "--mtbf", "11135s", "--stall", "6.3s", "--draws", "200")
-
-
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:
-        return json.loads(self.out)
 
 
 @pytest.fixture(autouse=True)
@@ -36,9 +21,7 @@ def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def planned(*arguments: str) -> Ended:
-    """The command in this process: starting one for each refusal would cost more than all the rest."""
-    done = CliRunner().invoke(app, ["checkpoint", "plan", *arguments])
-    return Ended(done.exit_code, done.stdout, done.stderr)
+    return typed("checkpoint", "plan", *arguments)
 
 
 def test_the_real_command_says_the_same(tmp_path: Path) -> None:

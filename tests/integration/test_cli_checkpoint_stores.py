@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import fcntl
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from obstore.store import LocalStore
-from typer.testing import CliRunner
 
 from docs.generate import DOCUMENTS
 from recovery.checkpoint.lease import LOCK
@@ -22,26 +18,14 @@ from recovery.checkpoint.planning.units import shown_size
 from recovery.checkpoint.retention import Keep
 from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.store import CheckpointStore
-from recovery.cli import app
 from recovery.core.errors import ExitCode
+from tests.integration.cli_typed import Ended, typed
 from tests.unit.checkpoint.learners import learning
 from tests.unit.checkpoint.making import small
 
 
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:
-        return json.loads(self.out)
-
-
-def typed(*arguments: object) -> Ended:
-    done = CliRunner().invoke(app, ["checkpoint", *map(str, arguments)])
-    return Ended(done.exit_code, done.stdout, done.stderr)
+def checkpoint(*arguments: object) -> Ended:
+    return typed("checkpoint", *arguments)
 
 
 @pytest.fixture
@@ -90,7 +74,7 @@ def test_asking_about_no_store_is_one_sentence_and_makes_nothing(
     ObjectCheckpoints(LocalStore(tmp_path / "objects", mkdir=True)).save(small(1))
     before = tree(tmp_path)
     for path in ("nowhere", "a file", "a directory", "objects"):
-        ended = typed(*asked(command, path))
+        ended = checkpoint(*asked(command, path))
         assert (ended.code, ended.out) == (2, "")
         assert ended.err.count("\n") == 1
         assert f"{path} is no checkpoint store" in ended.err
@@ -98,21 +82,21 @@ def test_asking_about_no_store_is_one_sentence_and_makes_nothing(
 
 
 def test_a_url_is_told_from_a_directory_that_is_not_there() -> None:
-    assert "it is a URL" in typed("list", "s3://bucket/run").err
+    assert "it is a URL" in checkpoint("list", "s3://bucket/run").err
 
 
 def test_one_checkpoint_of_an_object_store_can_be_looked_at(tmp_path: Path) -> None:
     saved = ObjectCheckpoints(LocalStore(tmp_path, mkdir=True)).save(small(1))
     path = tmp_path / "ckpt" / saved.name
-    assert typed("inspect", path, "--json").document["id"] == saved.id
-    assert typed("verify", path).code == 0
-    assert typed("diff", path, path).code == 0
+    assert checkpoint("inspect", path, "--json").document["id"] == saved.id
+    assert checkpoint("verify", path).code == 0
+    assert checkpoint("diff", path, path).code == 0
 
 
 @pytest.mark.parametrize("command", [each for each in ASKING if each != ("gc",)], ids=" ".join)
 def test_an_empty_store_stays_empty(store: CheckpointStore, command: tuple[str, ...]) -> None:
     (store.path / "ckpt").mkdir(parents=True)
-    ended = typed(*asked(command, "run"))
+    ended = checkpoint(*asked(command, "run"))
     assert ended.code == (0 if command[0] in {"list", "gc"} else 2)
     assert set(tree(store.path)) == {"ckpt"}
 
@@ -122,13 +106,13 @@ def test_who_asks_changes_nothing(store: CheckpointStore, saved: list[Candidate]
     flipped(saved[1])
     (store.path / "ckpt" / ".tmp-000000000009-00ff").mkdir()
     before = tree(store.path)
-    typed(*asked(command, "run"))
+    checkpoint(*asked(command, "run"))
     assert tree(store.path) == before
 
 
 @pytest.mark.parametrize("command", [*(each for each in ASKING if each != ("gc", "--dry-run"))], ids=" ".join)
 def test_every_document_has_the_documented_keys(saved: list[Candidate], command: tuple[str, ...]) -> None:
-    ended = typed(*asked(command, "run"), "--json")
+    ended = checkpoint(*asked(command, "run"), "--json")
     assert (ended.code, ended.err) == (0, "")
     assert set(ended.document) == {"schema_version", *DOCUMENTS[f"recover checkpoint {command[0]}"]}
 
@@ -140,7 +124,7 @@ def test_a_list_says_what_is_there_and_why_the_rest_is_not(store: CheckpointStor
     (store.path / "ckpt" / "000000000007-0123456789ab").mkdir()
     (store.path / "ckpt" / "latest").symlink_to(saved[0].path)
     (store.path / "quarantine" / "000000000000-0123456789ab").mkdir()
-    lines = [line.split() for line in typed("list", "run").out.splitlines()]
+    lines = [line.split() for line in checkpoint("list", "run").out.splitlines()]
     size = [shown_size(each.manifest.total_bytes).split() for each in saved]
     assert [saved[2].name, "learning", "3", *size[2], "newest,", "restored", "from"] in lines
     assert [saved[1].name, "learning", "3", *size[1], "pinned"] in lines
@@ -162,17 +146,17 @@ def writing(store: CheckpointStore, saved: list[Candidate]) -> Iterator[None]:
 
 @pytest.mark.usefixtures("writing")
 def test_a_save_under_way_is_said_and_left_alone() -> None:
-    assert "A save is under way" in typed("list", "run").out
-    assert typed("list", "run", "--json").document["writing"] is True
-    assert "left alone" in typed("gc", "run", "--dry-run").out
+    assert "A save is under way" in checkpoint("list", "run").out
+    assert checkpoint("list", "run", "--json").document["writing"] is True
+    assert "left alone" in checkpoint("gc", "run", "--dry-run").out
 
 
 def test_nobody_writes_afterwards(saved: list[Candidate]) -> None:
-    assert typed("list", "run", "--json").document["writing"] is False
+    assert checkpoint("list", "run", "--json").document["writing"] is False
 
 
 def test_an_inspection_says_what_a_checkpoint_may_be_used_for(saved: list[Candidate]) -> None:
-    text = typed("inspect", "run", "2").out
+    text = checkpoint("inspect", "run", "2").out
     for part in (
         "learning: weights, moments, counter",
         "continue training, so that the next update equals the uninterrupted one",
@@ -190,7 +174,7 @@ def test_an_inspection_says_what_a_checkpoint_may_be_used_for(saved: list[Candid
 @pytest.mark.parametrize("how", ["run/2", "run 2", "run {name}", "run {id}", "run/ckpt/{name}"])
 def test_a_checkpoint_is_named_in_any_of_these_ways(saved: list[Candidate], how: str) -> None:
     path = how.format(name=saved[1].name, id=saved[1].id[:6])
-    assert typed("inspect", *path.split(), "--json").document["id"] == saved[1].id
+    assert checkpoint("inspect", *path.split(), "--json").document["id"] == saved[1].id
 
 
 @pytest.mark.parametrize(
@@ -198,14 +182,14 @@ def test_a_checkpoint_is_named_in_any_of_these_ways(saved: list[Candidate], how:
 )
 def test_a_name_that_means_nothing_is_refused(saved: list[Candidate], name: str, says: str) -> None:
     for command in ("inspect", "verify", "pin", "unpin"):
-        ended = typed(command, "run", name)
+        ended = checkpoint(command, "run", name)
         assert (ended.code, ended.out) == (2, "")
         assert says in ended.err
 
 
 def test_a_damaged_state_is_told_and_ends_with_six(saved: list[Candidate]) -> None:
     flipped(saved[2], "state.json", 10)
-    ended = typed("inspect", "run")
+    ended = checkpoint("inspect", "run")
     assert ended.code == int(ExitCode.CORRUPT)
     assert "damaged: its content has the digest" in ended.out
 
@@ -213,19 +197,19 @@ def test_a_damaged_state_is_told_and_ends_with_six(saved: list[Candidate]) -> No
 def test_verify_says_which_are_whole_and_where_the_others_are_not(saved: list[Candidate]) -> None:
     flipped(saved[1])
     flipped(saved[1], "state.json", 10)
-    ended = typed("verify", "run", "--all")
+    ended = checkpoint("verify", "run", "--all")
     assert ended.code == int(ExitCode.CORRUPT)
     assert f"{saved[1].name}, shard-000-of-001.safetensors  digest" in ended.out
     assert f"{saved[1].name}, state.json                    digest" in ended.out
     assert "2 whole, 1 damaged." in ended.out
-    assert typed("verify", "run").code == 0  # the newest of each kind
-    assert typed("verify", "run", "2").code == int(ExitCode.CORRUPT)
-    assert typed("verify", saved[2].path).code == 0
+    assert checkpoint("verify", "run").code == 0  # the newest of each kind
+    assert checkpoint("verify", "run", "2").code == int(ExitCode.CORRUPT)
+    assert checkpoint("verify", saved[2].path).code == 0
 
 
 def test_verify_tells_what_a_manifest_gives_away_unasked(saved: list[Candidate]) -> None:
     (saved[0].path / "state.json").unlink()
-    ended = typed("verify", "run", "--json")
+    ended = checkpoint("verify", "run", "--json")
     assert ended.code == ended.document["exit_code"] == int(ExitCode.CORRUPT)
     verdicts = {each["name"]: each["verdict"] for each in ended.document["checkpoints"]}
     assert verdicts == {saved[0].name: "damaged", saved[2].name: "whole"}
@@ -233,31 +217,31 @@ def test_verify_tells_what_a_manifest_gives_away_unasked(saved: list[Candidate])
 
 def test_only_mark_marks_and_what_is_damaged_loses_its_mark(saved: list[Candidate]) -> None:
     def verified() -> list[bool]:
-        return ["verified" in each["marks"] for each in typed("list", "run", "--json").document["checkpoints"]]
+        return ["verified" in each["marks"] for each in checkpoint("list", "run", "--json").document["checkpoints"]]
 
-    typed("verify", "run", "--all")
+    checkpoint("verify", "run", "--all")
     assert verified() == [False, False, False]
-    typed("verify", "run", "--all", "--mark")
+    checkpoint("verify", "run", "--all", "--mark")
     assert verified() == [True, True, True]
     flipped(saved[1])
-    typed("verify", "run", "--all")
+    checkpoint("verify", "run", "--all")
     assert verified() == [True, True, True]
-    assert typed("verify", "run", "--all", "--mark").code == int(ExitCode.CORRUPT)
+    assert checkpoint("verify", "run", "--all", "--mark").code == int(ExitCode.CORRUPT)
     assert verified() == [True, False, True]
 
 
 def test_a_difference_is_told_by_place_values_and_distance(saved: list[Candidate]) -> None:
-    ended = typed("diff", "run/2", "run/3")
+    ended = checkpoint("diff", "run/2", "run/3")
     assert (ended.code, ended.err) == (1, "")
     assert ["w/bias", "1", "of", "2", "[1]", "-0.0", "->", "0.0", "0", "ULP"] in [line.split() for line in ended.out.splitlines()]
     assert "different in 1 tensor" in ended.out
-    document = typed("diff", "run/2", "run/3", "--json").document
+    document = checkpoint("diff", "run/2", "run/3", "--json").document
     assert document["tensors"][0]["values"] == {"differ": 1, "first": [1], "a": "-0.0", "b": "0.0", "ulps": 0, "ulps_max": 0}
 
 
 def test_equal_is_said_whatever_the_place(store: CheckpointStore, saved: list[Candidate]) -> None:
     again = store.save(learning())
-    ended = typed("diff", "run/2", again.path)
+    ended = checkpoint("diff", "run/2", again.path)
     assert ended.code == 0
     assert "equal: the same kind, state and tensors, in every bit" in ended.out
     assert "sequence, parent, journal position, runtime fingerprint differ: where they stand" in ended.out
@@ -265,7 +249,7 @@ def test_equal_is_said_whatever_the_place(store: CheckpointStore, saved: list[Ca
 
 def test_what_is_damaged_is_not_compared(saved: list[Candidate]) -> None:
     flipped(saved[1])
-    ended = typed("diff", "run/3", "run/2")
+    ended = checkpoint("diff", "run/3", "run/2")
     assert (ended.code, ended.out) == (int(ExitCode.CORRUPT), "")
 
 
@@ -273,7 +257,7 @@ def test_gc_says_why_each_one_stays(store: CheckpointStore, saved: list[Candidat
     store.pin(saved[1].name)
     fourth = store.save(learning())
     (saved[0].path / "state.json").unlink()
-    dry = typed("gc", "run", "--dry-run", "--keep-last", "1")
+    dry = checkpoint("gc", "run", "--dry-run", "--keep-last", "1")
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in dry.out.splitlines() if line.startswith("  0")}
     size = shown_size(fourth.manifest.total_bytes)
     assert rows == {
@@ -283,18 +267,18 @@ def test_gc_says_why_each_one_stays(store: CheckpointStore, saved: list[Candidat
         saved[0].name: "quarantine damaged: files",
     }
     assert saved[2].path.is_dir()
-    done = typed("gc", "run", "--keep-last", "1", "--json").document
+    done = checkpoint("gc", "run", "--keep-last", "1", "--json").document
     assert (list(done["kept"]), done["retired"]) == ([fourth.name, saved[1].name], [saved[2].name])
     assert not saved[2].path.exists()
 
 
 def test_pins_are_put_and_taken(saved: list[Candidate]) -> None:
-    assert typed("pin", "run", "2", "--json").document == {
+    assert checkpoint("pin", "run", "2", "--json").document == {
         "schema_version": 1, "store": "run", "name": saved[1].name, "pinned": True, "changed": True,
     }  # fmt: skip
-    assert "is pinned already" in typed("pin", "run", "2").out
-    assert "is no longer pinned" in typed("unpin", "run", "2").out
-    assert "was not pinned" in typed("unpin", "run", "2").out
+    assert "is pinned already" in checkpoint("pin", "run", "2").out
+    assert "is no longer pinned" in checkpoint("unpin", "run", "2").out
+    assert "was not pinned" in checkpoint("unpin", "run", "2").out
 
 
 @pytest.mark.parametrize("command", ASKING, ids=" ".join)
@@ -305,7 +289,7 @@ def test_what_the_disk_refuses_is_one_sentence_and_four(
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr("os.scandir", refuses)
-    ended = typed(*asked(command, "run"))
+    ended = checkpoint(*asked(command, "run"))
     assert (ended.code, ended.out) == (int(ExitCode.UNRESOLVED), "")
     assert ended.err.startswith("run: the file system refused run/")
     assert ended.err.count("\n") == 1
@@ -313,12 +297,12 @@ def test_what_the_disk_refuses_is_one_sentence_and_four(
 
 def test_a_damaged_one_that_is_kept_does_not_cost_the_last_that_is_whole(store: CheckpointStore, saved: list[Candidate]) -> None:
     flipped(saved[2])
-    typed("verify", "run", "--all", "--mark")
-    done = typed("gc", "run", "--keep-last", "1", "--json").document
+    checkpoint("verify", "run", "--all", "--mark")
+    done = checkpoint("gc", "run", "--keep-last", "1", "--json").document
     assert done["kept"][saved[1].name] == "last verified"
 
 
 @pytest.mark.parametrize("arguments", [("verify", "run", "2", "--all"), ("gc", "run", "--keep-last", "0")])
 def test_what_contradicts_itself_is_a_usage_mistake(saved: list[Candidate], arguments: tuple[str, ...]) -> None:
-    ended = typed(*arguments)
+    ended = checkpoint(*arguments)
     assert (ended.code, ended.out) == (2, "")

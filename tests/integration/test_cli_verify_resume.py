@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from docs.generate import DOCUMENTS
-from recovery.cli import app
 from recovery.core.errors import ExitCode
+from tests.integration.cli_typed import Ended, typed
 
 TRAINERS = "tests.integration.resume_trainers"
-
-
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:
-        return json.loads(self.out)
 
 
 @pytest.fixture(autouse=True)
@@ -34,9 +19,8 @@ def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def verified(*arguments: str) -> Ended:
-    """The command in this process; what it compares are processes of their own."""
-    done = CliRunner().invoke(app, ["checkpoint", "verify-resume", *arguments])
-    return Ended(done.exit_code, done.stdout, done.stderr)
+    """What it compares are processes of their own."""
+    return typed("checkpoint", "verify-resume", *arguments)
 
 
 def test_the_document_has_the_documented_keys(tmp_path: Path) -> None:
