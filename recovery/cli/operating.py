@@ -6,7 +6,6 @@ who gives it; what needs a reason says so here already.
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from recovery.cli.commands import App, Common, Db, Debug, Json, _carry_out, app
 from recovery.cli.output import Output
 from recovery.core.entries import OutcomeKind
 from recovery.core.errors import ExitCode
+from recovery.core.instants import duration_of
 
 _LIMIT_MAX = 10**6
 
@@ -182,14 +182,10 @@ def _outcome(chosen: list[OutcomeKind]) -> OutcomeKind:
 
 def _duration(written: str) -> timedelta:
     """A duration as people write it."""
-    parts = re.findall(r"(\d{1,9})([smhd])", written)
-    if not parts or "".join(number + unit for number, unit in parts) != written:
-        raise typer.BadParameter("write it like 30s, 20m, 25h, 7d or 1h30m.", param_hint="--older")
-    units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
     try:
-        return sum((timedelta(**{units[unit]: int(number)}) for number, unit in parts), timedelta(0))
-    except OverflowError:
-        raise typer.BadParameter("it is longer than anything can have waited.", param_hint="--older") from None
+        return duration_of(written)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}.", param_hint="--older") from None
 
 
 def _parsed(value: str | None) -> Any:

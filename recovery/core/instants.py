@@ -1,7 +1,8 @@
-"""Instants as people read them. Microseconds since the Unix epoch in, ISO 8601 in UTC out."""
+"""Instants and durations as people read and write them. Microseconds since the Unix epoch in, ISO 8601 in UTC out."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -9,6 +10,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 LATEST_US: Final = 253_402_300_799_999_999
 """The last microsecond of the year 9999: later instants have no name."""
+
+_PART: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(ms|s|m|h|d)", re.ASCII)
+_UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def moment(us: int) -> datetime:
@@ -24,3 +28,14 @@ def instant_us(at: datetime) -> int:
 def iso(us: int) -> str:
     """2026-01-31T12:00:00.000000Z"""
     return moment(us).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def duration_of(written: str) -> timedelta:
+    """The duration in "500ms", "30s", "20m", "25h", "7d" or a sum such as "1h30m". Raises ValueError for anything else."""
+    parts = _PART.findall(written)
+    if not parts or _PART.sub("", written):
+        raise ValueError("a duration is written like 500ms, 30s, 20m, 25h, 7d or 1h30m")
+    try:
+        return sum((timedelta(**{_UNITS[unit]: float(number)}) for number, unit in parts), timedelta(0))
+    except OverflowError:
+        raise ValueError("a duration of more than 999,999,999 days is none") from None

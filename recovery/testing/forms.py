@@ -6,14 +6,12 @@ is not understood is refused, never guessed.
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, StringConstraints
 
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+from recovery.core.instants import duration_of
 
 
 class Strict(BaseModel):
@@ -26,12 +24,7 @@ def duration(value: Any) -> Any:
     """A `timedelta` out of "500ms", "30s", "20m", "25h", "7d" or a sum such as "1h30m"."""
     if isinstance(value, timedelta):
         return value
-    if not isinstance(value, str) or not re.fullmatch(rf"({_DURATION.pattern})+", value):
-        raise ValueError("a duration is written like 500ms, 30s, 20m, 25h, 7d or 1h30m")
-    total = timedelta(0)
-    for number, unit in _DURATION.findall(value):
-        total += timedelta(**{_UNITS[unit]: float(number)})
-    return total
+    return duration_of(value if isinstance(value, str) else "")
 
 
 Duration = Annotated[timedelta, BeforeValidator(duration, json_schema_input_type=str)]

@@ -147,7 +147,13 @@ def test_durations(text: str, seconds: float) -> None:
     assert duration(text) == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize("text", ["", "s", "1", "-1s", "1 s", "1w", "1h-5m", 5, None])
+@pytest.mark.parametrize("text", ["999999999999d", "999999999d999999999d"])
+def test_a_duration_beyond_what_can_be_counted_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="999,999,999 days"):
+        duration(text)
+
+
+@pytest.mark.parametrize("text", ["", "s", "1", "-1s", "1 s", "1w", "1h-5m", "\u0661s", 5, None])
 def test_what_is_no_duration(text: object) -> None:
     with pytest.raises(ValueError, match="a duration is written like"):
         duration(text)
