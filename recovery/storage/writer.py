@@ -38,6 +38,7 @@ class Writer:
     digest: str
     token: Callable[[], str]
     contracts: dict[str, Contract]
+    ended: bool = False  # the run is settled: entries may follow that, and its status stays
     finished: bool = False
 
     async def commit(self, wanted: Wanted) -> None:
@@ -65,6 +66,8 @@ class Writer:
         """The compare-and-set that makes `wanted` durable. Nothing has happened yet."""
         if self.finished:
             raise InvariantViolated(f"run {self.run_id}: an append after a refused or unknown one")
+        if self.ended and not wanted.status.settled:  # nobody could read the run any more
+            raise InvariantViolated(f"run {self.run_id}: {wanted.status.value} behind its end")
         self.finished = True  # until `settle` hears that it is durable
         token = self.token()
         rows: list[Row] = []
@@ -94,6 +97,7 @@ class Writer:
         match result:
             case Appended():
                 self.head, self.digest, self.finished = append.rows[-1].seq, append.rows[-1].digest, False
+                self.ended = append.status.settled
             case Fenced(run):
                 owner, epoch = (run.owner, run.epoch) if run else (None, "none")
                 by = owner or "a worker that has released it since"
@@ -114,7 +118,9 @@ def writer_of(loaded: Loaded, token: Callable[[], str]) -> Writer:
     """The writer of a run that was loaded under our claim."""
     run = loaded.run
     assert run.owner is not None, "a run is loaded for writing after it was claimed"
-    return Writer(run.run_id, run.owner.token, run.epoch, run.head, run.head_digest, token, dict(loaded.contracts))
+    return Writer(
+        run.run_id, run.owner.token, run.epoch, run.head, run.head_digest, token, dict(loaded.contracts), run.status.settled
+    )
 
 
 def _add(item: Evidence, journal: Journal) -> None:
