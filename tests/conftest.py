@@ -20,6 +20,10 @@ from recovery.storage.schema import VERSION_TABLE, metadata
 from tests.postgres import PostgresServer, serving
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite", action="store_true", help="histories: write what is told now into the files")
+
+
 def pytest_configure() -> None:
     """A suite that was started in the background ignores interrupts, and so would each program that a test starts and interrupts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
