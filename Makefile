@@ -35,8 +35,9 @@ sweep: $(VENV)/.test ## scenarios and orders with a crash at every place, not at
 matrix: $(VENV)/.test ## every contract under every fault at every crash point, not a sample of them
 	RECOVERY_MATRIX=$${RECOVERY_MATRIX:-full} $(BIN)/python -m pytest -q -s --timeout 3600 tests/scenarios/test_matrix.py
 
-model: $(VENV)/.test ## the model check in its full bound, with what it covered: some minutes
+model: $(VENV)/.test ## the model checks in their full bound, with what they covered: some minutes
 	$(BIN)/python -m tests.model
+	$(BIN)/python -m tests.model.claims
 
 fuzz: $(VENV)/.test ## spoilt checkpoints for a minute: none may crash, hang or take more memory than its files
 	$(BIN)/python -m tests.fuzz --seconds $${SECONDS_OF_FUZZ:-60}

@@ -117,10 +117,15 @@ async def owned(run_id: str, owner: Owner, take: Callable[[Journal], RunRow | No
 
 
 async def visit(world: World, claimed: RunRow, work: Callable[[Loaded], Awaitable[T]]) -> T:
-    """Work on a run that was just claimed, as it is loaded after that; `held_while` the work lasts. Raises JournalCorrupt."""
+    """Work on a run that was just claimed, as it is loaded after that; `held_while` the work lasts.
+
+    Raises JournalCorrupt, and LeaseUnavailable where somebody else has claimed it before it was loaded."""
 
     async def loaded_then_work() -> T:
         loaded = await load(claimed.run_id)
+        if (loaded.run.owner, loaded.run.epoch) != (claimed.owner, claimed.epoch):  # a writer made from this row would be the other's
+            owner = str(loaded.run.owner) if loaded.run.owner else "nobody any more"
+            raise LeaseUnavailable(run_id=claimed.run_id, owner=owner, epoch=str(loaded.run.epoch))
         if loaded.run.epoch <= loaded.rows[-1].epoch:  # a claim is above every entry before it, or the fence tells nobody apart
             raise JournalCorrupt(run_id=claimed.run_id, seq=loaded.run.head, field="the run's epoch")
         world.raise_mark(loaded.highest_us)

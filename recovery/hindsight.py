@@ -13,7 +13,7 @@ from recovery import codec
 from recovery.claims import World, claim, load, visit
 from recovery.core.contradictions import news
 from recovery.core.entries import Answered, AnswerKind, Observation, Source, encode, kind_of
-from recovery.core.errors import FencedOut, NotObservable, RunNotFound
+from recovery.core.errors import FencedOut, LeaseUnavailable, NotObservable, RunNotFound
 from recovery.core.history import EffectStep
 from recovery.core.ids import Epoch, check_run_id
 from recovery.core.judgement import CONTRADICTED
@@ -108,7 +108,8 @@ async def record(world: World, seen: Loaded) -> Loaded:
 
     claimed = await claim(world, seen.run)
     if claimed is not None:
-        await visit(world, claimed, write)
+        with suppress(LeaseUnavailable):
+            await visit(world, claimed, write)
     return await load(seen.run.run_id)
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from recovery.claims import POLL, World, take
+from recovery import codec
+from recovery.claims import POLL, World, take, visit
 from recovery.core.chain import chained, genesis
 from recovery.core.contracts import microseconds
-from recovery.core.entries import Status
+from recovery.core.entries import Opened, Status, encode
 from recovery.core.errors import LeaseUnavailable
 from recovery.core.ids import Epoch
 from recovery.core.operations import Boot, Now, Op, Sleep, Use
@@ -24,6 +25,7 @@ TERM_US = 30_000_000
 POLL_US = microseconds(POLL)
 BOOTED_US, WALL_US = 7_000_000, 1_000_000_000
 OPERATIONS_MAX = 2_000  # a term takes 120 polls of five operations
+OPENED = Opened(workflow="w", version="1", input=None, input_digest="d", at_us=0)
 OTHER, MINE = Owner("other"), Owner("mine")
 
 
@@ -42,7 +44,7 @@ class Watch:
     journal: MemoryJournal = field(default_factory=MemoryJournal)
 
     def __post_init__(self) -> None:
-        first = chained(genesis(self.journal.namespace(), "r"), 1, "opened", "", "{}", Epoch(0, 1), "t1")
+        first = chained(genesis(self.journal.namespace(), "r"), 1, "opened", "", codec.dumps(encode(OPENED)), Epoch(0, 1), "t1")
         self.journal.open_run(NewRun("r", "w", "d", Status.RUNNING, OTHER, self.term_us, 0, (first,)))
 
     @property
@@ -69,18 +71,20 @@ class Watch:
     # -- driving -------------------------------------------------------------------------------------------------------
 
     def take(self) -> RunRow:
-        procedure = take(self._world(), self.row)
+        return self.drive(take(self.world(), self.row))
+
+    def drive(self, procedure: Coroutine[Op[Any], Any, RunRow | None]) -> Any:
         try:
             told: Any = None
             for _ in range(OPERATIONS_MAX):
                 told = self._carry_out(procedure.send(told))
             raise AssertionError("it goes on and on")
         except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
+            return stop.value
         finally:
             procedure.close()
 
-    def _world(self) -> World:
+    def world(self) -> World:
         return World(
             workflows={}, budget=Budget(), lease=Lease(), wait_for_owner=self.wait_for_owner, token=self._token, identify=Owner,
             proven_dead=lambda owner: self.dead and owner == OTHER, raise_mark=lambda at_us: None, hold=lambda row: None,
@@ -177,3 +181,18 @@ def test_a_claim_that_came_too_late_waits_for_the_new_owner() -> None:
     watch.beforehand = [watch.taken_over]
     assert watch.take().epoch == Epoch(0, 3)
     assert watch.gone_us == TERM_US
+
+
+def test_a_claim_that_was_lost_before_the_run_was_loaded_works_on_nothing() -> None:
+    """Else its writer would be made from the row that is there by then: with the other's token and epoch, past every fence."""
+    watch = Watch()
+    claimed = watch.journal.claim(watch.row, MINE, lease_term_us=TERM_US, at_us=0)
+    assert claimed is not None
+    watch.taken_over()
+
+    async def work(_loaded: object) -> None:
+        raise AssertionError("this run is another's")
+
+    with pytest.raises(LeaseUnavailable, match=r"epoch 0\.3"):
+        watch.drive(visit(watch.world(), claimed, work))
+    assert watch.row.owner == Owner("third")
