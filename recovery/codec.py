@@ -19,6 +19,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from recovery.core.entries import JSON
 from recovery.core.errors import DefinitionError, ValueNotStorable, ValueUnreadable
 from recovery.core.ids import digest_bytes
+from recovery.frozen import STAND_INS, thawed
 from recovery.identical import DEPTH_MAX, Difference, difference, unfit
 
 T = TypeVar("T")
@@ -37,6 +38,7 @@ class Codec(Generic[T]):
     """Encodes values of one type. Raises DefinitionError if the type has no JSON form."""
 
     def __init__(self, type_: Any, *, what: str = "type", name: str = "") -> None:
+        type_ = thawed(type_)  # the first decision of a test may be what builds this
         self.type = type_
         self.title = type_title(type_)
         try:
@@ -49,6 +51,10 @@ class Codec(Generic[T]):
             advice = "Use JSON types, dataclasses, TypedDicts, enums or pydantic models, resolvable where the definition stands."
             if getattr(error, "code", None) == "typed-dict-version":
                 advice = "Before Python 3.12 take TypedDict from typing_extensions."
+            if STAND_INS in str(error):
+                advice = (
+                    "freezegun stands in for a date or time in it: read it before the clock is frozen, or make it a pydantic model."
+                )
             raise DefinitionError(what=what, name=name or self.title, problem=problem, advice=advice) from error
 
     def encode(self, value: T, *, where: str = "codec", root: str = "$") -> JSON:

@@ -20,6 +20,8 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel
 
+from recovery.frozen import thawed
+
 DEPTH_MAX: Final = 100
 
 _SET_ADVICE: Final = "The order of a set differs from process to process; use a sorted list or a tuple."
@@ -58,7 +60,7 @@ def unfit(value: Any, root: str) -> Difference | None:
 
 def _difference(value: Any, copy: Any, depth: int) -> Difference | None:
     kind = type(value)
-    if kind is not type(copy):
+    if kind is not type(copy) and thawed(kind) is not type(copy):
         return Difference("", f"it is {_article(kind)}, and comes back as {_article(type(copy))}", _COPY_ADVICE)
     if kind is float and value == copy and value != 0 and math.isfinite(value):
         return None  # the common case, and a long list of them

@@ -19,6 +19,8 @@ from recovery.storage.migrate import migrate
 from recovery.storage.schema import VERSION_TABLE, metadata
 from tests.postgres import PostgresServer, serving
 
+pytest_plugins = ["pytester"]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="histories: write what is told now into the files")

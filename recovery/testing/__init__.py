@@ -5,7 +5,7 @@ Owns the public names of everything that tests of recoverable code need. Knows n
 
 from recovery.testing.clock import ManualClock
 from recovery.testing.effects import reserving
-from recovery.testing.environment import Connection, SimulatedEnvironment, connected, connection
+from recovery.testing.environment import Connection, SimulatedEnvironment, connected, connecting, connection
 from recovery.testing.knobs import Anchor, Knobs, Marking, OnMismatch, OutOfStock, Remembered
 from recovery.testing.loading import ScenarioError, load
 from recovery.testing.replay import ScenarioResult, play, replay_paths
@@ -25,6 +25,7 @@ __all__ = [
     "ScenarioResult",
     "SimulatedEnvironment",
     "connected",
+    "connecting",
     "connection",
     "load",
     "play",

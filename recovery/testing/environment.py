@@ -6,7 +6,8 @@ Owns the way of a request from its sender to the warehouse and back. Must not kn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -269,6 +270,16 @@ def connection() -> Connection:
 def connected(made: Connection) -> None:
     """Give the current context its connection: what a process does when it starts."""
     _connection.set(made)
+
+
+@contextmanager
+def connecting(made: Connection) -> Iterator[None]:
+    """`connected`, until the end of the block."""
+    before = _connection.set(made)
+    try:
+        yield
+    finally:
+        _connection.reset(before)
 
 
 def _reply(outcome: Outcome | None) -> Value | Batched[Value]:

@@ -49,7 +49,7 @@ VARIES = [
     (r"\b(in [\d.]+ (ms|s|min|h)( \d+ (s|min))?|[\d.]+ (us|ms|s|min) ago)$", "FROM NOW"),
     (r"^ *[\d.]+ (us|ms|s|min)\b", "AGE"),
     (r"\b1\d{9}\.(\d+|n)\b", r"INCARNATION.\1"),  # whole seconds at which a database was declared restored
-    (r"\b\d+\.\d\d s$", "SECONDS"),
+    (r"\b\d+\.\d\d s$|\b\d+\.\d\ds\b", "SECONDS"),
     (r"\bprocess \d+( on [\w.-]+)?", "process PID"),
     (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "KEY"),  # derived from the database's random namespace
     (r"\b[0-9a-f]{64}\b|\b(?=[0-9a-f]*\d)[0-9a-f]{12}\b", "DIGEST"),

@@ -1,6 +1,7 @@
-"""Every scenario of the repository: on memory in both colours, on each database in one, alternating from variant to variant.
+"""Every scenario of the repository on each database in one colour, alternating from variant to variant.
 
-A sample, for the sake of time: `make replay`, which CI runs, takes each on each store in both colours.
+A sample, for the sake of time: `make replay`, which CI runs, takes each on each store in both colours. On memory they are tests themselves, in
+both colours: `recovery.pytest_plugin` collects them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from recovery.pytest_plugin import ScenarioFile
 from recovery.testing import Scenario, load, play
 from recovery.testing.replay import COLOURS
 from recovery.testing.shelves import Shelf, shelf
@@ -21,12 +23,6 @@ NUMBERED = [pytest.param(number, *one.values, id=one.id) for number, one in enum
 
 
 @pytest.fixture(scope="session")
-def memory_shelf() -> Iterator[Shelf]:
-    with shelf("memory") as journals:
-        yield journals
-
-
-@pytest.fixture(scope="session")
 def sqlite_shelf() -> Iterator[Shelf]:
     with shelf("sqlite") as journals:
         yield journals
@@ -36,12 +32,6 @@ def sqlite_shelf() -> Iterator[Shelf]:
 def postgres_shelf(postgres_server: PostgresServer) -> Iterator[Shelf]:
     with shelf(postgres_server.url("postgres")) as journals:
         yield journals
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS)
-@pytest.mark.parametrize("colour", COLOURS)
-def test_on_memory(memory_shelf: Shelf, colour: str, scenario: Scenario) -> None:
-    holds(scenario, memory_shelf, colour, "memory")
 
 
 @pytest.mark.parametrize(("number", "scenario"), NUMBERED)
@@ -59,6 +49,13 @@ def holds(scenario: Scenario, shelf: Shelf, colour: str, store: str) -> None:
     with shelf() as journal:
         result = play(scenario, journal, colour, store=store)
     assert result.passed, "\n".join([*result.problems, result.transcript])
+
+
+def test_each_is_a_test_of_its_own(request: pytest.FixtureRequest) -> None:
+    """On memory, once in each colour, wherever pytest is told to look."""
+    assert "scenarios" in request.config.getini("testpaths")
+    collected = [item.name for path in FILES for item in ScenarioFile.from_parent(request.session, path=path).collect()]
+    assert collected == [f"{scenario.values[0].name}[memory-{colour}]" for scenario in SCENARIOS for colour in COLOURS]
 
 
 def test_none_is_lost() -> None:

@@ -362,6 +362,41 @@ def test_a_codec_built_at_import_works_while_the_clock_is_frozen() -> None:
         assert codec.decode(codec.encode(NOON)) == NOON
 
 
+def test_what_a_frozen_clock_tells_can_be_stored() -> None:
+    """A decision that reads the clock, in a test that has frozen it: the stored copy is a plain datetime, in the first run too."""
+    codec = Codec(dt.datetime)
+    with freeze_time("2026-01-01 12:00"):
+        told = dt.datetime.now(UTC)
+        copy = codec.decode(codec.encode(told))
+    assert type(told) is not type(copy) is type(NOON)
+    assert copy == told
+
+
+def test_a_frozen_date_can_be_stored() -> None:
+    codec = Codec(dt.date)
+    with freeze_time("2026-01-01"):
+        assert codec.decode(codec.encode(dt.date.today())) == dt.date(2026, 1, 1)  # noqa: DTZ011  # frozen, and no instant
+
+
+@dataclass
+class Appointment:
+    at: dt.datetime
+
+
+def test_a_dataclass_that_is_first_read_while_the_clock_stands_says_what_to_do() -> None:
+    """Its annotations are text, and `dt.datetime` is freezegun's own while it is active."""
+    with freeze_time("2026-01-01"), pytest.raises(DefinitionError, match="read it before the clock is frozen"):
+        Codec(Appointment)
+
+
+def test_another_subclass_of_a_datetime_is_still_refused() -> None:
+    class Stamp(dt.datetime):
+        pass
+
+    with pytest.raises(ValueNotStorable, match="it is a Stamp, and comes back as a datetime"):
+        Codec(dt.datetime).encode(Stamp(2026, 1, 1, tzinfo=UTC))
+
+
 SCALARS = (
     st.none()
     | st.booleans()
