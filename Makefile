@@ -12,7 +12,7 @@ TORCH ?= torch==2.13.0
 BENCH_VENV := build/bench-venv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch replay sweep matrix model fuzz mutants bench-checkpoint lint format docs clean
+.PHONY: help demo test test-torch replay sweep matrix model fuzz soak mutants bench-checkpoint lint format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ model: $(VENV)/.test ## the model checks in their full bound, with what they cov
 
 fuzz: $(VENV)/.test ## spoilt checkpoints for a minute: none may crash, hang or take more memory than its files
 	$(BIN)/python -m tests.fuzz --seconds $${SECONDS_OF_FUZZ:-60}
+
+soak: $(VENV)/.test ## random plays with real processes, services and servers killed: 300, or PLAYS=N, or MINUTES=M; SEED=N from that one on
+	$(BIN)/python -m tests.soak $(if $(MINUTES),--minutes $(MINUTES),--plays $(or $(PLAYS),300)) $(if $(SEED),--seed $(SEED))
 
 mutants: $(VENV)/.test ## break weigh and judge in every way we know, and see which tests notice: some minutes
 	$(BIN)/python -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE))

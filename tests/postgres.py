@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
+import psutil
 import psycopg
 from psycopg import sql
 
@@ -64,6 +65,20 @@ class PostgresServer:
             )
             clean(connection)
         self._idle[kind].append(name)
+
+    def kill(self) -> None:
+        """SIGKILL to the postmaster and to each of its processes; they are gone afterwards. What they had acknowledged is in their files."""
+        first = psutil.Process(self._server.get_pid())
+        processes = [first, *first.children(recursive=True)]
+        for process in processes:
+            process.kill()
+        _, alive = psutil.wait_procs(processes, timeout=60)
+        assert not alive, alive
+
+    def start_again(self) -> None:
+        """After `kill`: return when it has recovered and takes connections."""
+        with self._server._lock:
+            self._server.ensure_postgres_running()
 
     def stop(self) -> None:
         self._server.cleanup()

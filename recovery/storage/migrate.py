@@ -2,12 +2,14 @@
 
 Owns the only use of alembic; imported when there is something to migrate. Invariant: a migration is one transaction, and two processes
 never migrate one database at a time: a file lock on SQLite, an advisory lock on PostgreSQL. A fresh SQLite file is built beside its
-place and renamed into it, so that nobody ever sees a half-made database.
+place and renamed into it, so that nobody ever sees a half-made database. Nor do two threads migrate at a time, whatever their databases:
+what a migration script calls is one for the whole process.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +32,18 @@ from recovery.storage.version import schema_version
 
 LOCK_SECONDS_MAX: Final = 60.0
 _ADVISORY_LOCK: Final = 0x7265636F76657279  # "recovery" in ASCII: one number for all databases of a server is bad luck at worst
+
+_one_by_one = threading.Lock()
+"""alembic's `op` and `context` stand for one migration in a process. A second thread's would create its tables in the first one's database."""
+
+
+def _begin_again() -> None:
+    """In a forked child: the thread that had the lock was not copied."""
+    global _one_by_one  # one for the process, as what it guards
+    _one_by_one = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_again)
 
 
 def migrate(url: str) -> tuple[str | None, str]:
@@ -83,7 +97,8 @@ def upgrade(connection: sa.Connection, shown_url: str, to: str = "head") -> tupl
     config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
     config.attributes["connection"] = connection
     try:
-        command.upgrade(config, to)
+        with _one_by_one:
+            command.upgrade(config, to)
     except CommandError as error:
         raise SchemaMismatch(
             url=shown_url, problem=f"cannot be migrated ({error})", advice="Restore a backup, or use a new database."

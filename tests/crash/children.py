@@ -53,36 +53,65 @@ class Ended:
         return self.report["passages"]
 
 
-class Nursery:
-    """A process that has imported everything and forks a worker per request."""
+@dataclass(frozen=True)
+class Started:
+    """A worker of a nursery that may still be at work. Its pid is its own until it has been waited for."""
 
-    def __init__(self, directory: Path) -> None:
+    pid: int
+    stdout: Path
+    stderr: Path
+
+
+class Nursery:
+    """A process that has imported everything and forks a worker per request. `program`: the worker's, or a spoilt one."""
+
+    def __init__(self, directory: Path, program: Sequence[str] = COMMAND) -> None:
         self._directory = directory
         self._numbers = count(1)
         self._process = subprocess.Popen(
-            [*COMMAND, "nursery"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=surroundings({})
+            [*program, "nursery"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=surroundings({})
         )
 
-    def worker(self, arguments: Sequence[str], environment: Mapping[str, str], *, fork: bool = True) -> Ended:
-        """Fork a worker and wait until it has ended and is reaped. Without `fork` the nursery does the work itself."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        number = next(self._numbers)
-        stdout, stderr = self._directory / f"{number}.out", self._directory / f"{number}.err"
-        request = {
+    def worker(self, arguments: Sequence[str], environment: Mapping[str, str]) -> Ended:
+        """Fork a worker and wait until it has ended and is reaped."""
+        ended = self.wait(self.start(arguments, environment))
+        assert ended is not None
+        return ended
+
+    def start(self, arguments: Sequence[str], environment: Mapping[str, str], stdout: Path | None = None) -> Started:
+        """Fork a worker. stdout: where it prints to, if not into a file of its own."""
+        request = self._request("start", arguments, environment, stdout)
+        return Started(self._ask(request)["pid"], Path(request["stdout"]), Path(request["stderr"]))
+
+    def wait(self, started: Started, *, stopped: bool = False) -> Ended | None:
+        """Return when the worker has ended and is reaped; with `stopped` also, as None, when a signal has stopped it."""
+        answer = self._ask({"do": "wait", "pid": started.pid, "stopped": stopped})
+        if answer["stopped"]:
+            return None
+        said, stderr = (_taken(file) for file in (started.stdout, started.stderr))
+        return Ended(started.pid, answer["returncode"], json.loads(said) if said else {}, stderr)
+
+    def warm_up(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Let the nursery do itself, once, what each worker would otherwise do first."""
+        assert self._ask(self._request("warm", arguments, environment, None))["returncode"] == 0
+
+    def _request(self, do: str, arguments: Sequence[str], environment: Mapping[str, str], stdout: Path | None) -> dict[str, Any]:
+        path = self._directory / str(next(self._numbers))
+        return {
+            "do": do,
             "arguments": list(arguments),
             "environment": dict(environment),
-            "stdout": str(stdout),
-            "stderr": str(stderr),
-            "fork": fork,
+            "stdout": str(stdout or path.with_suffix(".out")),
+            "stderr": str(path.with_suffix(".err")),
         }
+
+    def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        ended = json.loads(self._process.stdout.readline())
-        if not fork:
-            return Ended(ended["pid"], ended["returncode"], {}, "")
-        said = stdout.read_text()
-        return Ended(ended["pid"], ended["returncode"], json.loads(said) if said else {}, stderr.read_text())
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer
 
     def __enter__(self) -> Self:
         return self
@@ -93,6 +122,15 @@ class Nursery:
         self._process.stdin.close()  # the end of its requests
         self._process.wait(30)
         self._process.stdout.close()
+
+
+def _taken(file: Path) -> str:
+    """What a worker wrote into a file of its own; one that was killed at once has not even made it."""
+    if not file.is_file():
+        return ""
+    text = file.read_text(errors="replace")
+    file.unlink()
+    return text
 
 
 class Child:

@@ -70,7 +70,7 @@ class Stage:
         """Let the nursery do once what it would otherwise do first in every worker: lazy imports, compiled patterns."""
         for colour in ("sync", "async"):
             story = self.new_run("lossy", colour)
-            self.nursery.worker([*story.arguments("run"), "--hurried"], story.environment(), fork=False)
+            self.nursery.warm_up([*story.arguments("run"), "--hurried"], story.environment())
 
     def close(self) -> None:
         self.books.close()

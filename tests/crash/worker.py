@@ -2,16 +2,20 @@
 
     python tests/crash/worker.py run|recover SHAPE RUN_ID --db URL [--colour async] [...]
     python tests/crash/worker.py order ARGUMENTS OF recover
+    python tests/crash/worker.py serve ARGUMENTS OF recovery.examples.inventory
     python tests/crash/worker.py nursery
 
-RECOVERY_CRASH_AT makes it kill itself, as everywhere. RECOVERY_STOP_AT=POINT[:N] makes it stop itself (SIGSTOP), like a machine that freezes.
-As a nursery it imports everything once and then forks a worker per line of its standard input, since importing costs more than a run.
+RECOVERY_CRASH_AT makes it kill itself, as everywhere. RECOVERY_STOP_AT=POINT[:N] makes it stop itself (SIGSTOP), like a machine that freezes;
+POINT may be `any`: the N-th point that it passes. RECOVERY_KILL_AFTER=N kills it at that one, RECOVERY_KILL_AFTER=Nus after N microseconds of
+its processor time, wherever it then is. As a nursery it imports everything once and then forks a worker for each start that is asked for on
+its standard input, since importing costs more than a run.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import ctypes
 import dataclasses
 import gc
 import importlib
@@ -20,6 +24,7 @@ import math
 import os
 import signal
 import sys
+import time
 import traceback
 from contextlib import redirect_stdout
 from datetime import timedelta
@@ -31,11 +36,15 @@ from recovery.clocks import DatabaseClock, SystemClock
 from recovery.core.errors import RecoveryError
 from recovery.core.policy import Budget, Lease
 from recovery.storage import open_journal
+from tests.crash.mixed import MIXED
 from tests.crash.silence import silent
 from tests.crash.workflows import WORKFLOWS
 
 STOP = "RECOVERY_STOP_AT"
+KILL = "RECOVERY_KILL_AFTER"
+ANY = "any"
 UNITS = 2
+SHAPES = {colour: WORKFLOWS[colour] | MIXED[colour] for colour in WORKFLOWS}
 
 
 class Hurried:
@@ -64,21 +73,79 @@ class Hurried:
 
 
 class Passages:
-    """Every point passed, in order; stops the process where it was told to."""
+    """Every point passed, in order; stops or kills the process where it was told to, and says there where that is."""
 
-    def __init__(self, stop_at: str) -> None:
+    def __init__(self, stop_at: str = "", kill_after: str = "") -> None:
         self.points: list[str] = []
         self._stop_at, _, occurrence = stop_at.partition(":")
         self._occurrence = int(occurrence or 1)
+        self._kill_at = int(kill_after) if kill_after and not kill_after.endswith("us") else 0
 
     def __call__(self, point: str) -> None:
         self.points.append(point)
-        if point == self._stop_at and self.points.count(point) == self._occurrence:
-            os.kill(os.getpid(), signal.SIGSTOP)
+        if (
+            self._stop_at in {point, ANY}
+            and (len(self.points) if self._stop_at == ANY else self.points.count(point)) == self._occurrence
+        ):
+            _end_at(point, signal.SIGSTOP)
+        if len(self.points) == self._kill_at:
+            _end_at(point, signal.SIGKILL)
+
+
+def _end_at(point: str, number: signal.Signals) -> None:
+    os.write(2, f"{PLACE}{point}\n".encode())
+    os.kill(os.getpid(), number)
+
+
+PLACE = "at point "
+"""What a process writes before it stops or kills itself at a place that it did not choose."""
+
+
+class _Moment(ctypes.Structure):
+    _fields_ = (("s", ctypes.c_long), ("ns", ctypes.c_long))
+
+
+class _Due(ctypes.Structure):
+    _fields_ = (("every", _Moment), ("first", _Moment))
+
+
+class _Notice(ctypes.Structure):
+    """`struct sigevent` as Linux lays it out; notify 0 is SIGEV_SIGNAL."""
+
+    _fields_ = (("value", ctypes.c_void_p), ("signal", ctypes.c_int), ("notify", ctypes.c_int), ("rest", ctypes.c_int * 12))
+
+
+def kill_after(microseconds: int) -> None:
+    """The kernel kills this process once it has used so much processor time: between any two instructions, and in any system call."""
+    library, timer = ctypes.CDLL(None, use_errno=True), ctypes.c_void_p()
+    notice = _Notice(None, signal.SIGKILL, 0)
+    if library.timer_create(time.CLOCK_PROCESS_CPUTIME_ID, ctypes.byref(notice), ctypes.byref(timer)):
+        raise OSError(ctypes.get_errno(), "timer_create")
+    due = _Due(_Moment(0, 0), _Moment(*divmod(max(1, microseconds) * 1000, 1_000_000_000)))
+    if library.timer_settime(timer, 0, ctypes.byref(due), None):
+        raise OSError(ctypes.get_errno(), "timer_settime")
 
 
 def main(arguments: list[str]) -> int:
-    return ordered(arguments[1:]) if arguments[0] == "order" else worked(arguments)
+    programs = {"order": ordered, "serve": served, "import": imported, "nursery": nursery}
+    return programs[arguments[0]](arguments[1:]) if arguments[0] in programs else worked(arguments)
+
+
+def imported(modules: list[str]) -> int:
+    """For a nursery: what its children then need not import."""
+    for module in modules:
+        importlib.import_module(module)
+    return 0
+
+
+def served(arguments: list[str]) -> int:
+    """The inventory service, which ends by a signal."""
+    gc.enable()
+    from recovery.examples.inventory import __main__ as inventory  # only a nursery of services pays for it
+
+    sys.argv = ["inventory", *arguments]
+    inventory.main()
+    return 0
 
 
 def ordered(arguments: list[str]) -> int:
@@ -92,7 +159,10 @@ def ordered(arguments: list[str]) -> int:
 
 def worked(arguments: list[str]) -> int:
     asked = _parser().parse_args(arguments)
-    passages = Passages(os.environ.get(STOP, ""))
+    kill = os.environ.get(KILL, "")
+    passages = Passages(os.environ.get(STOP, ""), kill)
+    if kill.endswith("us"):
+        kill_after(int(kill.removesuffix("us")))
     report: dict[str, Any] = {"pid": os.getpid(), "passages": passages.points}
     code = 0
     with crashpoints.hooked(passages):
@@ -116,8 +186,8 @@ def _settings(asked: argparse.Namespace) -> dict[str, Any]:
         # Whoever is to be stopped renews nothing: stopped inside a renewal, it would keep SQLite's one write lock.
         "lease": silent(lease) if os.environ.get(STOP) else Lease(term=lease, renew_every=lease / 3),
         "wait_for_owner": timedelta(seconds=asked.wait),
-        "budget": Budget(attempts=20, backoff=timedelta(milliseconds=1)),
-        "workflows": WORKFLOWS[asked.colour].values(),
+        "budget": Budget(attempts=20, backoff=timedelta(milliseconds=1), max_wait=None if asked.patient else timedelta(minutes=1)),
+        "workflows": SHAPES[asked.colour].values(),
     }
 
 
@@ -125,14 +195,18 @@ def _sync(asked: argparse.Namespace) -> dict[str, Any]:
     with Engine(**_settings(asked)) as engine:
         if asked.command == "recover":
             return _shown(engine.recover(asked.run_id))
-        return _value(engine.run(asked.run_id, WORKFLOWS["sync"][asked.shape], UNITS))
+        return _value(engine.run(asked.run_id, SHAPES["sync"][asked.shape], _given(asked)))
 
 
 async def _async(asked: argparse.Namespace) -> dict[str, Any]:
     async with AsyncEngine(**_settings(asked)) as engine:
         if asked.command == "recover":
             return _shown(await engine.recover(asked.run_id))
-        return _value(await engine.run(asked.run_id, WORKFLOWS["async"][asked.shape], UNITS))
+        return _value(await engine.run(asked.run_id, SHAPES["async"][asked.shape], _given(asked)))
+
+
+def _given(asked: argparse.Namespace) -> Any:
+    return asked.steps.split(",") if asked.steps else UNITS
 
 
 def _value(value: Any) -> dict[str, Any]:
@@ -154,40 +228,47 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--colour", choices=["sync", "async"], default="sync")
     parser.add_argument("--lease", type=float, default=3600.0, help="seconds")
     parser.add_argument("--wait", type=float, default=0.0, help="seconds for an owner to finish")
+    parser.add_argument("--steps", default="", help="what the shape `mixed` does: kinds of effects, separated by commas")
     parser.add_argument("--hurried", action="store_true", help="move the clock on where a worker would wait")
+    parser.add_argument("--patient", action="store_true", help="wait for every time that a verdict names")
     return parser
 
 
 # -- the nursery -------------------------------------------------------------------------------------------------------
 
 
-def nursery() -> None:
-    """Fork a worker per request line; answer with its {returncode} when it has ended."""
+def nursery(_: list[str]) -> int:
+    """Do what each line of standard input asks: "start" a worker, "wait" until one has ended (or been stopped), be one's own "warm"-up."""
     gc.disable()  # a collection touches every object, and so copies every page that a worker shares with its nursery
     for line in sys.stdin:
         request = json.loads(line)
-        if not request["fork"]:
-            _warm(request)
-            continue
-        pid = os.fork()
-        if pid == 0:
-            _born(request)
-        _, status = os.waitpid(pid, 0)
-        print(json.dumps({"pid": pid, "returncode": os.waitstatus_to_exitcode(status)}), flush=True)
+        if request["do"] == "warm":
+            answer = _warm(request)
+        elif request["do"] == "start":
+            pid = os.fork()
+            if pid == 0:
+                _born(request)
+            answer = {"pid": pid}
+        else:
+            pid, status = os.waitpid(request["pid"], os.WUNTRACED if request["stopped"] else 0)
+            stopped = os.WIFSTOPPED(status)
+            answer = {"pid": pid, "stopped": stopped, "returncode": None if stopped else os.waitstatus_to_exitcode(status)}
+        print(json.dumps(answer), flush=True)
+    return 0
 
 
-def _warm(request: dict[str, Any]) -> None:
+def _warm(request: dict[str, Any]) -> dict[str, Any]:
     """Run in the nursery itself, which then has done what is only done once. Everything is closed before the next fork."""
     os.environ.update(request["environment"])
     with Path(request["stdout"]).open("w") as said, redirect_stdout(said):
-        code = main(request["arguments"])
-    print(json.dumps({"pid": os.getpid(), "returncode": code}), flush=True)
+        return {"pid": os.getpid(), "returncode": main(request["arguments"])}
 
 
 def _born(request: dict[str, Any]) -> None:
-    """The worker's own process: its streams, its environment (armed by importing again), its program."""
+    """The worker's own process: its streams, its environment (armed by importing again), its program. It does not outlive its nursery."""
     code = 70
     try:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         for stream, path in ((0, os.devnull), (1, request["stdout"]), (2, request["stderr"])):
             opened = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             os.dup2(opened, stream)
@@ -202,8 +283,7 @@ def _born(request: dict[str, Any]) -> None:
         os._exit(code)
 
 
+PR_SET_PDEATHSIG = 1
+
 if __name__ == "__main__":
-    if sys.argv[1:] == ["nursery"]:
-        nursery()
-    else:
-        sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))

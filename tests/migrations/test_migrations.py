@@ -8,6 +8,7 @@ import subprocess
 import sys
 import venv
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -344,3 +345,10 @@ def test_an_installed_wheel_migrates_without_a_checkout(installed: Path, empty_s
     assert told.count(str(installed.parents[1])) == 2
     assert told.strip().endswith(f"(None, {VERSION!r})")
     assert len(open_and_ask(empty_store_url)) == 32
+
+
+def test_threads_migrate_databases_of_their_own_at_the_same_time(tmp_path: Path) -> None:
+    """alembic has one current migration for a whole process: unguarded, a thread creates its tables in another one's database."""
+    files = [tmp_path / f"journal-{number}.db" for number in range(8)]
+    results = together([partial(migrate, f"sqlite:///{file}") for file in files])
+    assert results == [(None, VERSION)] * len(files)

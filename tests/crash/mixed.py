@@ -1,0 +1,181 @@
+"""The workflow of random plays: any effects in any order, of contracts with proof and without, in both colours.
+
+Owns the kinds of effects by name. Effects without a key of their own are sent under a fresh one each time, so that the service deduplicates
+nothing and two requests are two effects that it counts.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import httpx
+
+from recovery import Absent, Answer, AsyncRun, Call, Found, Run, contracts, effect, workflow
+from recovery.errors import NotExecuted
+from tests.crash.workflows import (
+    SCARCE,
+    SERVICE,
+    SKU,
+    TIMEOUT,
+    Booking,
+    OutOfStock,
+    async_service,
+    booked,
+    choose,
+    choose_async,
+    environment,
+    reserve,
+    reserve_asking,
+    reserve_asking_async,
+    reserve_async,
+    reserve_closing,
+    reserve_closing_async,
+    seconds,
+    service,
+    translated,
+)
+
+APART = "~"
+"""Between an effect's key and what makes a request under it unlike any other."""
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """`outcomes`: per step the reservation's id, or the article that was out of stock."""
+
+    made_by: int
+    outcomes: list[str]
+
+
+def fresh(call: Call) -> str:
+    return f"{call.key}{APART}{secrets.token_hex(4)}"
+
+
+def search(call: Call) -> dict[str, Any]:
+    """The request that lists what the service has under keys like this call's."""
+    return {"url": "/receipts", "params": {"since_us": "0", "after": f"{call.key}{APART}"}, "timeout": call.remaining_seconds()}
+
+
+def found(call: Call, response: httpx.Response) -> Answer[Booking]:
+    for receipt in response.raise_for_status().json()["receipts"]:
+        if receipt["key"].startswith(f"{call.key}{APART}"):
+            return Found(Booking(receipt["value"]["id"], receipt["value"]["units"]))
+    return Absent()
+
+
+PROBED, BLIND = contracts.Probeable(settle_window=timedelta(hours=2)), contracts.Opaque()
+"""The window is longer than many hurried workers together move their clocks while a copy may be alive."""
+
+
+@effect(PROBED, environment=environment, timeout=TIMEOUT)
+def reserve_probed(call: Call, *, sku: str, units: int) -> Booking:
+    with service() as client, translated():
+        return booked(client.reserve(sku, units, idempotency_key=fresh(call), timeout=seconds(call)), call, lost=False)
+
+
+@reserve_probed.probe
+def find_probed(call: Call, *, sku: str, units: int) -> Answer[Booking]:
+    with httpx.Client(base_url=os.environ[SERVICE], trust_env=False) as client:
+        return found(call, client.get(**search(call)))
+
+
+@effect(BLIND, environment=environment, timeout=TIMEOUT)
+def reserve_blind(call: Call, *, sku: str, units: int) -> Booking:
+    with service() as client, translated():
+        return booked(client.reserve(sku, units, idempotency_key=fresh(call), timeout=seconds(call)), call, lost=False)
+
+
+async def send_fresh(call: Call, sku: str, units: int) -> Booking:
+    async with async_service() as client:
+        with translated():
+            return booked(await client.reserve(sku, units, idempotency_key=fresh(call), timeout=seconds(call)), call, lost=False)
+
+
+@effect(PROBED, environment=environment, timeout=TIMEOUT, name="reserve_probed")
+async def reserve_probed_async(call: Call, *, sku: str, units: int) -> Booking:
+    return await send_fresh(call, sku, units)
+
+
+@reserve_probed_async.probe
+async def find_probed_async(call: Call, *, sku: str, units: int) -> Answer[Booking]:
+    async with httpx.AsyncClient(base_url=os.environ[SERVICE], trust_env=False) as client:
+        return found(call, await client.get(**search(call)))
+
+
+@effect(BLIND, environment=environment, timeout=TIMEOUT, name="reserve_blind")
+async def reserve_blind_async(call: Call, *, sku: str, units: int) -> Booking:
+    return await send_fresh(call, sku, units)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """effects: sync and async. proof: whether its contract always ends in an outcome. closes: its key can be closed, and it is then wanted
+    again under another one."""
+
+    effects: tuple[Any, Any]
+    arguments: Mapping[str, Any]
+    proof: bool = True
+    closes: bool = False
+
+
+KINDS: dict[str, Kind] = {
+    "keyed": Kind((reserve, reserve_async), {"sku": SKU}),
+    "keyed-lost": Kind((reserve, reserve_async), {"sku": SKU, "lost": True}),
+    "refused": Kind((reserve, reserve_async), {"sku": SCARCE}),
+    "asked": Kind((reserve_asking, reserve_asking_async), {"sku": SKU}, closes=True),
+    "asked-lost": Kind((reserve_asking, reserve_asking_async), {"sku": SKU, "lost": True}, closes=True),
+    "closed": Kind((reserve_closing, reserve_closing_async), {"sku": SKU}, closes=True),
+    "closed-lost": Kind((reserve_closing, reserve_closing_async), {"sku": SKU, "lost": True}, closes=True),
+    "probed": Kind((reserve_probed, reserve_probed_async), {"sku": SKU}, proof=False),
+    "blind": Kind((reserve_blind, reserve_blind_async), {"sku": SKU}, proof=False),
+}
+
+
+def key_of(run_id: str, number: int, generation: int = 0) -> str:
+    """The key of a run's step, from 1 on; `generation`: from 1 on where a key can be closed."""
+    return f"{run_id}:{number}:{generation}" if generation else f"{run_id}:{number}"
+
+
+@workflow
+def mixed(run: Run, steps: list[str]) -> Mixed:
+    plan = run.decide("plan", choose, 2)
+    outcomes: list[str] = []
+    for number, name in enumerate(steps, 1):
+        kind = KINDS[name]
+        for generation in count(1):
+            bound = kind.effects[0](units=plan.units, **kind.arguments)
+            try:
+                outcomes.append(run.perform(bound, key=key_of(run.run_id, number, generation if kind.closes else 0)).id)
+            except OutOfStock as error:
+                outcomes.append(error.sku)
+            except NotExecuted:
+                continue  # proven, and its key is closed: wanting it again is a new step
+            break
+    return Mixed(plan.made_by, outcomes)
+
+
+@workflow(name="mixed")
+async def mixed_async(run: AsyncRun, steps: list[str]) -> Mixed:
+    plan = await run.decide("plan", choose_async, 2)
+    outcomes: list[str] = []
+    for number, name in enumerate(steps, 1):
+        kind = KINDS[name]
+        for generation in count(1):
+            bound = kind.effects[1](units=plan.units, **kind.arguments)
+            try:
+                outcomes.append((await run.perform(bound, key=key_of(run.run_id, number, generation if kind.closes else 0))).id)
+            except OutOfStock as error:
+                outcomes.append(error.sku)
+            except NotExecuted:
+                continue  # proven, and its key is closed: wanting it again is a new step
+            break
+    return Mixed(plan.made_by, outcomes)
+
+
+MIXED: dict[str, dict[str, Any]] = {"sync": {"mixed": mixed}, "async": {"mixed": mixed_async}}
