@@ -1,6 +1,6 @@
 """Reading a manifest that nobody has verified: bounds, then JSON, then every field, then what the fields say about each other.
 
-Owns all checks that need the manifest alone. Invariant: a manifest that is admitted has canonical bytes, its own id, names that are one path
+Owns all checks that need the manifest alone: of its bytes where it is read, and of what they say for whoever reads or writes one. Invariant: a manifest that is admitted has canonical bytes, its own id, names that are one path
 component each, and tensors whose slices tile them; nothing was allocated by a number that it contains.
 """
 
@@ -43,6 +43,8 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _FINGERPRINT: Final = re.compile(r"[0-9a-f]{0,64}")
 _RUN: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 COUNT_MAX: Final = 1 << 53
+_DEPTH: Final = 6  # of a manifest with tensors: an offset, of a slice, of a tensor
+_DEPTH_OF_FILES: Final = 3
 
 
 def admit(data: bytes, limits: Limits, *, where: str) -> Manifest:
@@ -55,21 +57,43 @@ def admit(data: bytes, limits: Limits, *, where: str) -> Manifest:
         raise CheckpointInvalid(where=where, problem="format is no whole number", reason="fields")
     manifest = Manifest(
         kind=_kind(fields["kind"], where),
-        sequence=_count(fields["sequence"], where, "sequence", least=1),
-        step=_count(fields["step"], where, "step"),
-        parent=_text(fields["parent"], where, "parent", _DIGEST) if fields["parent"] != "" else "",
-        writers=_count(fields["writers"], where, "writers", least=1),
+        sequence=fields["sequence"],
+        step=fields["step"],
+        parent=fields["parent"],
+        writers=fields["writers"],
         files=_files(fields["files"], limits, where),
         tensors=_tensors(fields["tensors"], limits, where),
         journal=_journal(fields["journal"], where),
-        fingerprint=_text(fields["fingerprint"], where, "fingerprint", _FINGERPRINT),
+        fingerprint=fields["fingerprint"],
     )
-    _agree(manifest, limits, where)
+    require_sound(manifest, limits, where=where)
     if manifest.to_bytes() != data:
         raise CheckpointInvalid(
             where=where, problem="its id, schema, totals or bytes are not those of its content", reason="identity"
         )
     return manifest
+
+
+def require_sound(manifest: Manifest, limits: Limits, *, where: str) -> None:
+    """Raise CheckpointInvalid, LimitExceeded or WrongKind unless `admit` would read it from its bytes.
+
+    Asked of one that was read, and of one that is about to be written: its files, tensors and slices are taken for well formed one by one, since
+    they were checked where they came from (a file, a receipt) or made of arrays that were.
+    """
+    require_stored(manifest.kind)
+    _count(manifest.sequence, where, "sequence", least=1)
+    _count(manifest.step, where, "step")
+    if manifest.parent != "":
+        _text(manifest.parent, where, "parent", _DIGEST)
+    _count(manifest.writers, where, "writers", least=1)
+    _text(manifest.fingerprint, where, "fingerprint", _FINGERPRINT)
+    if manifest.journal is not None:
+        _text(manifest.journal.run_id, where, "run_id", _RUN)
+        _count(manifest.journal.position, where, "position")
+        _text(manifest.journal.digest, where, "digest", _DIGEST)
+    _agree(manifest, limits, where)
+    at_most(len(manifest.to_bytes()), limits.manifest_bytes, where=f"{where}, its manifest", what="its size in bytes")
+    at_most(_DEPTH if manifest.tensors else _DEPTH_OF_FILES, limits.depth, where=f"{where}, its manifest", what="its nesting")
 
 
 def require_component(name: Any, *, where: str) -> str:
@@ -80,6 +104,8 @@ def require_component(name: Any, *, where: str) -> str:
 def _agree(manifest: Manifest, limits: Limits, where: str) -> None:
     """What no single field can say."""
     names = [entry.name for entry in manifest.files]
+    at_most(len(names), limits.files, where=where, what="the number of its files")
+    at_most(len(manifest.tensors), limits.tensors, where=where, what="the number of its tensors")
     if len(set(names)) != len(names) or FILE in names or names.count(STATE) != 1:
         raise CheckpointInvalid(where=where, problem="its files are not one state and shards, each named once", reason="files")
     at_most(manifest.total_bytes, limits.total_bytes, where=where, what="the size of all files in bytes")
@@ -88,6 +114,8 @@ def _agree(manifest: Manifest, limits: Limits, where: str) -> None:
         sum(len(tensor.slices) for tensor in manifest.tensors.values()), limits.slices, where=where, what="the number of its slices"
     )
     for name, tensor in manifest.tensors.items():
+        at_most(len(tensor.shape), limits.rank, where=f"{where}, {name}", what="a rank")
+        at_most(len(tensor.slices), limits.slices_of_one, where=f"{where}, {name}", what="the number of its slices")
         require_tiling(tensor.shape, [(part.offset, part.shape) for part in tensor.slices], where=f"{where}, {name}")
 
 
@@ -153,16 +181,13 @@ def _journal(found: Any, where: str) -> JournalPosition | None:
     if found is None:
         return None
     fields = strict.is_object(found, _JOURNAL_KEYS, where=where)
-    run_id = _text(fields["run_id"], where, "run_id", _RUN)
-    return JournalPosition(run_id, _count(fields["position"], where, "position"), _text(fields["digest"], where, "digest", _DIGEST))
+    return JournalPosition(fields["run_id"], fields["position"], fields["digest"])
 
 
 def _kind(found: Any, where: str) -> Kind:
     if not isinstance(found, str) or found not in [kind.value for kind in Kind]:
         raise CheckpointInvalid(where=where, problem=f"{str(found)[:20]!r} is no kind", reason="kind")
-    kind = Kind(found)
-    require_stored(kind)
-    return kind
+    return Kind(found)
 
 
 def _list(found: Any, where: str, what: str) -> list[Any]:

@@ -1,7 +1,10 @@
 """The commit protocol: from arrays in memory to a checkpoint that a crash at any moment leaves whole or absent.
 
-Owns the order of what becomes durable: shards, state, manifest (last), directory, then one rename to a fresh name and the parent directory. Must not know
-retention. Invariant: before the rename nothing that was there has changed, and after the parent is synced the checkpoint exists for good.
+Owns the order of what becomes durable: every file is written (the manifest last), then all are synced and the directory that names them, then comes one
+rename to a fresh name and the sync of the parent directory. Must not know retention. Invariant: before the rename nothing that was there has changed and
+everything it names is durable; after the parent is synced the checkpoint exists for good.
+
+Files are synced together because the first sync of several takes most of the others with it, and because the device works while the next file is made ready.
 
 An `Attempt` lives in a directory of its own, `.tmp-SEQUENCE-NONCE`. What a crash leaves of it is swept by the next holder of the store's lease.
 """
@@ -9,16 +12,18 @@ An `Attempt` lives in a directory of its own, `.tmp-SEQUENCE-NONCE`. What a cras
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from recovery.checkpoint.files import Disk, created, shut_and_remove
+from recovery.checkpoint.admitting import require_sound
+from recovery.checkpoint.files import Disk, shut_and_remove
 from recovery.checkpoint.header import PREFIX
 from recovery.checkpoint.layout import TEMPORARY
 from recovery.checkpoint.limits import Limits
 from recovery.checkpoint.manifest import FILE, STATE, FileEntry, Manifest, digest
 from recovery.checkpoint.reading import in_streams
-from recovery.checkpoint.shards import Array, Read, Written, write_shard
+from recovery.checkpoint.shards import Array, Read, Written, begin_shard
 from recovery.checkpoint.validating import CheckShard
 from recovery.crashpoints import around
 
@@ -36,6 +41,7 @@ class Attempt:
         self.path = parent / f"{TEMPORARY}{sequence:012d}-{nonce}"
         self.committed = False
         self.durable = False
+        self._unsynced: list[int] = []  # open, since an error that the device met is told to who held the file
 
     def begin(self) -> None:
         """Make its directory; FileExistsError if somebody has the same nonce."""
@@ -43,22 +49,27 @@ class Attempt:
             self._disk.make_directory(self.path)
 
     def write_shards(self, parts: Sequence[Mapping[str, Array]], *, streams: int) -> list[Written]:
-        """One file for each part, written at once in up to `streams` threads. Each is synced on return."""
+        """One file for each part, written at once in up to `streams` threads. Durable after `write_manifest`."""
 
         def write(item: tuple[int, Mapping[str, Array]]) -> Written:
-            return write_shard(self._disk, self.path / shard_name(item[0], len(parts)), item[1])
+            return begin_shard(self._disk, self.path / shard_name(item[0], len(parts)), item[1], self._unsynced)
 
         return in_streams(streams, write, enumerate(parts))
 
     def write_state(self, data: bytes) -> FileEntry:
+        """Durable after `write_manifest`."""
         with around("checkpoint.state"):
             self._put(STATE, data)
         return FileEntry(STATE, len(data), digest(data))
 
     def write_manifest(self, manifest: Manifest) -> None:
-        """Last of the files; then the directory that names them all."""
+        """Last of the files. Then they are synced, and the directory that names them all."""
         with around("checkpoint.manifest"):
             self._put(FILE, manifest.to_bytes())
+            for file in self._unsynced:
+                self._disk.sync(file)
+            while self._unsynced:
+                self._disk.close(self._unsynced.pop(0))
             self._disk.sync_directory(self.path)
 
     def commit(self, manifest: Manifest, *, name: str = "") -> Path:
@@ -73,14 +84,17 @@ class Attempt:
 
     def abandon(self) -> None:
         """Remove what was written, unless it was committed."""
+        while self._unsynced:
+            with suppress(OSError):  # what led here is the error to tell
+                self._disk.close(self._unsynced.pop(0))
         if not self.committed:
             with around("checkpoint.abandon"):
                 shut_and_remove(self._disk, self.path)
 
     def _put(self, name: str, data: bytes) -> None:
-        with created(self._disk, self.path / name) as file:
-            self._disk.write(file, data)
-            self._disk.sync(file)
+        self._unsynced.append(file := self._disk.create(self.path / name))
+        self._disk.write(file, data)
+        self._disk.start_sync(file, 0, len(data))
 
 
 @dataclass(frozen=True)
@@ -88,13 +102,14 @@ class Export:
     """`Evidence` of what was just written: the validator judges a checkpoint before it is committed as it will judge it when it is loaded."""
 
     where: str
-    manifest_bytes: bytes
+    made: Manifest
     written: Mapping[str, Written]
     held: Mapping[str, Array]
     state_bytes: bytes
 
-    def manifest(self, limits: Limits) -> bytes:  # noqa: ARG002
-        return self.manifest_bytes
+    def manifest(self, limits: Limits) -> Manifest:
+        require_sound(self.made, limits, where=self.where)
+        return self.made
 
     def names(self) -> set[str]:
         return {FILE, STATE, *self.written}

@@ -47,7 +47,7 @@ class Draft:
         written = attempt.write_shards(parts, streams=streams)
         manifest = self._manifest(sequence, parent, parts, written, attempt.write_state(self.state))
         by_name = {each.entry.name: each for each in written}
-        return manifest, Export(attempt.path.name, manifest.to_bytes(), by_name, self.arrays, self.state), written
+        return manifest, Export(attempt.path.name, manifest, by_name, self.arrays, self.state), written
 
     def _manifest(
         self, sequence: int, parent: str, parts: list[dict[str, Array]], written: list[Written], state: FileEntry

@@ -31,6 +31,7 @@ WIDTHS: Final[dict[str, int]] = {
 
 _ORDER: Final = {dtype: place for place, dtype in enumerate(WIDTHS)}
 _NAME: Final = re.compile(r"[A-Za-z0-9._/:+@\[\]-]{1,512}")
+_SIZE_END: Final = 1 << 63
 _ENTRY: Final = frozenset({"dtype", "shape", "data_offsets"})
 
 
@@ -61,9 +62,13 @@ def bytes_of(dtype: Any, shape: tuple[int, ...], *, where: str) -> int:
 
 def require_shape(found: Any, rank_max: int, *, where: str) -> tuple[int, ...]:
     """`found` as a shape or offset. Raises CheckpointInvalid(reason="shape") or LimitExceeded."""
-    if not isinstance(found, list) or any(type(size) is not int or not 0 <= size < 1 << 63 for size in found):
+    whole = isinstance(found, list)
+    for size in found if whole else ():
+        whole = whole and type(size) is int and 0 <= size < _SIZE_END
+    if not whole:
         raise CheckpointInvalid(where=where, problem="a shape or offset is no list of whole numbers from 0 to 2^63", reason="shape")
-    at_most(len(found), rank_max, where=where, what="a rank")
+    if len(found) > rank_max:
+        at_most(len(found), rank_max, where=where, what="a rank")
     return tuple(found)
 
 

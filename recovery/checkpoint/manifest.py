@@ -99,7 +99,8 @@ class Manifest:
 
     @cached_property
     def id(self) -> str:
-        return digest(ID_DOMAIN + strict.canonical(self._identified))
+        before, after = self._around_id
+        return digest(ID_DOMAIN + before + b"," + after)
 
     @property
     def name(self) -> str:
@@ -156,7 +157,15 @@ class Manifest:
 
     @cached_property
     def _bytes(self) -> bytes:
-        return strict.canonical(self.document())
+        before, after = self._around_id
+        return before + b',"id":"' + self.id.encode() + b'",' + after
+
+    @cached_property
+    def _around_id(self) -> tuple[bytes, bytes]:
+        """The canonical bytes before and after the id, which is the digest of both: written once for it and for the file. Keys are sorted."""
+        before = {key: value for key, value in self._identified.items() if key < "id"}
+        after = {key: value for key, value in self._identified.items() if key > "id"}
+        return strict.canonical(before)[:-1], strict.canonical(after)[1:]
 
 
 def schema_digest(tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from recovery.checkpoint import state as states
+from recovery.checkpoint.admitting import require_sound
 from recovery.checkpoint.errors import CheckpointInvalid
 from recovery.checkpoint.files import Disk, opened
 from recovery.checkpoint.header import PREFIX, header_length
@@ -58,8 +59,9 @@ class Handed(Directory):
         super().__init__(disk, path, limits)
         self._handed, self._at = manifest, (disk, path, limits)
 
-    def manifest(self, limits: Limits) -> bytes:  # noqa: ARG002
-        return self._handed.to_bytes()
+    def manifest(self, limits: Limits) -> Manifest:
+        require_sound(self._handed, limits, where=self.where)
+        return self._handed
 
     def names(self) -> set[str]:
         return super().names() | {FILE}

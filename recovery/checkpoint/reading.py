@@ -15,10 +15,11 @@ from typing import Final, TypeVar
 
 import numpy as np
 
+from recovery.checkpoint.admitting import admit
 from recovery.checkpoint.errors import CheckpointInvalid
 from recovery.checkpoint.files import Disk, opened, read_bounded
 from recovery.checkpoint.limits import Limits, at_most
-from recovery.checkpoint.manifest import FILE, FileEntry
+from recovery.checkpoint.manifest import FILE, FileEntry, Manifest
 from recovery.checkpoint.shards import DTYPES, Array, Read, read_shard
 from recovery.checkpoint.validating import CheckShard
 
@@ -41,11 +42,11 @@ class Directory:
         self._disk, self._path, self._limits, self._streams = disk, path, limits, streams
         self.where = path.name
 
-    def manifest(self, limits: Limits) -> bytes:
+    def manifest(self, limits: Limits) -> Manifest:
         with self._regular(FILE):
             data, size = read_bounded(self._disk, self._path / FILE, limits.manifest_bytes)
         at_most(size, limits.manifest_bytes, where=f"{self.where}, {FILE}", what="its size in bytes")
-        return data
+        return admit(data, limits, where=self.where)
 
     def names(self) -> set[str]:
         return {name for name, _ in self._disk.names(self._path)}

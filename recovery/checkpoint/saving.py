@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -40,6 +41,9 @@ MARGIN_BYTES: Final = MIB  # manifest, directories and rounding to blocks
 LARGE_BYTES: Final = 8 * MIB
 """What is retired is worth a sync of its own from here on."""
 
+WAITING: Final = 8
+"""So many retired checkpoints may wait to be deleted, if they are small."""
+
 FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 
 _FATES: Final = {
@@ -58,6 +62,8 @@ class Known:
     """What earlier saves of this process found. A committed checkpoint does not change, so only what is new is looked at."""
 
     looked: dict[str, Candidate]
+    trash: Counter[str] | None = None
+    """What this process has put into the trash and not deleted: how many `directories`, and their `bytes`. None: what is there is not known."""
 
     def refresh(self, place: Place) -> list[Candidate | Rejected]:
         """Everything among the checkpoints, newest first."""
@@ -150,21 +156,28 @@ def finish(
 
 
 def _make_room(place: Place, known: Known, keep: Keep) -> None:
-    """Right after a commit. Small ones wait in the trash for the next commit, whose sync is theirs too; what is large is deleted at once."""
-    empty_trash(place, synced=True)
+    """Right after a commit. Small ones wait in the trash for a later commit, whose sync is theirs too, and go several at a time, since each deletion may
+    have to wait for the file system's own log; what is large is deleted at once."""
+    if known.trash is None or known.trash["directories"] >= WAITING:
+        empty_trash(place, synced=True)
+        known.trash = Counter()
     planned = plan(known.refresh(place), marks.read(place), keep)
     size = sum(known.looked[name].manifest.total_bytes for name in planned.retired)
     retire(place, planned.retired)
-    if size >= LARGE_BYTES:
+    known.trash.update(directories=len(planned.retired), bytes=size)
+    if known.trash["bytes"] >= LARGE_BYTES:
         empty_trash(place)
+        known.trash = Counter()
 
 
 def point(place: Place, manifest: Manifest) -> None:
     """Make `CURRENT` say which one is the newest. It is replaced whole and not synced: nothing is decided by it, and a flush is not cheap."""
     aside = place.root / f".CURRENT-{secrets.token_hex(8)}"
     with around("checkpoint.current"):
+        said = canonical({"name": manifest.name, "id": manifest.id})
         with created(place.disk, aside) as file:
-            place.disk.write(file, canonical({"name": manifest.name, "id": manifest.id}))
+            place.disk.reserve(file, len(said))  # what has its place on the device need not go there before the replacement
+            place.disk.write(file, said)
         place.disk.replace(aside, place.current)
 
 

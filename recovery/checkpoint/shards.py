@@ -55,7 +55,7 @@ def code_of(array: Array, *, where: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One durable shard. header: its beginning, as written. samples: some places in it, as (offset, bytes), for reading back."""
+    """One shard. header: its beginning, as written. samples: some places in it, as (offset, bytes), for reading back."""
 
     entry: FileEntry
     header: bytes
@@ -64,24 +64,36 @@ class Written:
 
 def write_shard(disk: Disk, path: Path, arrays: Mapping[str, Array]) -> Written:
     """Write and sync a new file. Its name is durable only after its directory is. Raises CheckpointInvalid(reason="finite" or "dtype"), OSError."""
-    where = path.name
-    header, order = write_header({name: (code_of(array, where=f"{where}, {name}"), array.shape) for name, array in arrays.items()})
+    with around("checkpoint.shard"), created(disk, path) as file:
+        written = _pour(disk, file, path.name, arrays)
+        disk.sync(file)
+    return written
+
+
+def begin_shard(disk: Disk, path: Path, arrays: Mapping[str, Array], unsynced: list[int]) -> Written:
+    """Write a new file and let the device begin with it. The file is added to `unsynced` as soon as it is open. Raises what `write_shard` raises."""
+    with around("checkpoint.shard"):
+        unsynced.append(file := disk.create(path))
+        return _pour(disk, file, path.name, arrays)
+
+
+def _pour(disk: Disk, file: int, name: str, arrays: Mapping[str, Array]) -> Written:
+    header, order = write_header({each: (code_of(array, where=f"{name}, {each}"), array.shape) for each, array in arrays.items()})
     size = len(header) + sum(array.nbytes for array in arrays.values())
     hashed = blake3()
     samples: list[tuple[int, bytes]] = []
     at = started = 0
-    with around("checkpoint.shard"), created(disk, path) as file:
-        disk.reserve(file, size)
-        for chunk in _chunks(header, ((name, arrays[name]) for name in order), where):
-            hashed.update(chunk)
-            disk.write(file, chunk)
-            samples += _samples(chunk, at, size)
-            at += len(chunk)
-            if at - started >= AHEAD:
-                disk.start_sync(file, started, at - started)
-                started = at
-        disk.sync(file)
-    return Written(FileEntry(path.name, size, hashed.hexdigest()), header, tuple(samples))
+    disk.reserve(file, size)
+    for chunk in _chunks(header, ((each, arrays[each]) for each in order), name):
+        hashed.update(chunk)
+        disk.write(file, chunk)
+        samples += _samples(chunk, at, size)
+        at += len(chunk)
+        if at - started >= AHEAD:
+            disk.start_sync(file, started, at - started)
+            started = at
+    disk.start_sync(file, started, at - started)
+    return Written(FileEntry(name, size, hashed.hexdigest()), header, tuple(samples))
 
 
 def _chunks(header: bytes, arrays: Iterable[tuple[str, Array]], where: str) -> Iterator[memoryview | bytearray]:

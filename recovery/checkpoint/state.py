@@ -29,7 +29,7 @@ def to_bytes(value: Any, limits: Limits) -> bytes:
         sealed = seal(value)
         data = strict.canonical(sealed)
     except RecursionError:
-        raise _refused("$", "it is nested too deeply") from None
+        raise _refused((), "it is nested too deeply") from None
     strict.require_bounds(data, sealed, bytes_max=limits.state_bytes, depth_max=2 * limits.depth, where="state.json")
     return data
 
@@ -40,65 +40,74 @@ def from_bytes(data: bytes, limits: Limits) -> Any:
     return unseal(found)
 
 
-def seal(value: Any, path: str = "$") -> JSON:
+Path = tuple[Any, ...]
+"""Where a value is: () or (the path of what holds it, its key or index there). Put into words only where something is refused."""
+
+
+def seal(value: Any, path: Path = ()) -> JSON:
     """`value` as JSON without floating-point numbers. Tuples become lists."""
-    if value is None or isinstance(value, bool):
+    kind = type(value)
+    if kind is str:
+        return _text(value, path)
+    if kind is float:
+        if not math.isfinite(value):
+            raise _refused(path, "it is a number that is infinite or not a number", reason="finite")
+        return {_FLOAT: value.hex()}
+    if kind is int:
+        if value.bit_length() > _BITS_MAX:  # Python itself refuses to write much larger ones, and takes long for large ones
+            raise _refused(path, f"it is an integer of {value.bit_length()} bits, and {_BITS_MAX} is the limit")
+        return value if -INTEGER_MAX < value < INTEGER_MAX else {_INT: str(value)}
+    if value is None or kind is bool:
         return value
-    if type(value) is str:
+    if isinstance(value, list | tuple):
+        return [seal(item, (path, index)) for index, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        return _seal_mapping(value, path)
+    raise _refused(path, f"{kind.__name__} is no plain value; use numbers, strings, lists, mappings or an array")
+
+
+def unseal(stored: JSON, path: Path = ()) -> Any:
+    """What `seal` was given, with lists for tuples. Raises CheckpointInvalid on a tag that says nothing."""
+    if isinstance(stored, dict):
+        if len(stored) == 1:
+            ((tag, inner),) = stored.items()
+            if tag == _FLOAT:
+                return _number(inner, path)
+            if tag == _INT:
+                return _integer(inner, path)
+            if tag == _DICT and isinstance(inner, dict):
+                return {key: unseal(item, (path, key)) for key, item in inner.items()}
+            if tag.startswith("$"):
+                raise _refused(path, f"{tag[:20]!r} is no tag")
+        return {key: unseal(item, (path, key)) for key, item in stored.items()}
+    if isinstance(stored, list):
+        return [unseal(item, (path, index)) for index, item in enumerate(stored)]
+    if isinstance(stored, float):
+        raise _refused(path, "it is a number with a point that is not written in hexadecimal")
+    return stored
+
+
+def _text(value: str, path: Path) -> str:
+    if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
             raise _refused(path, "it is a string without a UTF-8 form") from None
-        return value
-    if type(value) is int:
-        if value.bit_length() > _BITS_MAX:  # Python itself refuses to write much larger ones, and takes long for large ones
-            raise _refused(path, f"it is an integer of {value.bit_length()} bits, and {_BITS_MAX} is the limit")
-        return value if -INTEGER_MAX < value < INTEGER_MAX else {_INT: str(value)}
-    if type(value) is float:
-        if not math.isfinite(value):
-            raise _refused(path, "it is a number that is infinite or not a number", reason="finite")
-        return {_FLOAT: value.hex()}
-    if isinstance(value, list | tuple):
-        return [seal(item, f"{path}[{index}]") for index, item in enumerate(value)]
-    if isinstance(value, Mapping):
-        return _seal_mapping(value, path)
-    raise _refused(path, f"{type(value).__name__} is no plain value; use numbers, strings, lists, mappings or an array")
+    return value
 
 
-def unseal(stored: JSON, path: str = "$") -> Any:
-    """What `seal` was given, with lists for tuples. Raises CheckpointInvalid on a tag that says nothing."""
-    if isinstance(stored, list):
-        return [unseal(item, f"{path}[{index}]") for index, item in enumerate(stored)]
-    if isinstance(stored, float):
-        raise _refused(path, "it is a number with a point that is not written in hexadecimal")
-    if not isinstance(stored, dict):
-        return stored
-    if len(stored) == 1:
-        ((tag, inner),) = stored.items()
-        if tag == _INT:
-            return _integer(inner, path)
-        if tag == _FLOAT:
-            return _number(inner, path)
-        if tag == _DICT and isinstance(inner, dict):
-            return {key: unseal(item, f"{path}.{key}") for key, item in inner.items()}
-        if tag.startswith("$"):
-            raise _refused(path, f"{tag[:20]!r} is no tag")
-    return {key: unseal(item, f"{path}.{key}") for key, item in stored.items()}
-
-
-def _seal_mapping(value: Mapping[Any, Any], path: str) -> JSON:
+def _seal_mapping(value: Mapping[Any, Any], path: Path) -> JSON:
     sealed: dict[str, JSON] = {}
     for key, item in value.items():
         if type(key) is not str:
             raise _refused(path, f"its key {str(key)[:40]!r} is a {type(key).__name__}; use strings")
-        seal(key, path)
-        sealed[key] = seal(item, f"{path}.{key}")
+        sealed[_text(key, path)] = seal(item, (path, key))
     if len(sealed) == 1 and next(iter(sealed)).startswith("$"):
         return {_DICT: sealed}
     return sealed
 
 
-def _integer(inner: Any, path: str) -> int:
+def _integer(inner: Any, path: Path) -> int:
     if isinstance(inner, str) and len(inner) <= _DIGITS_MAX and inner.removeprefix("-").isdecimal() and inner.isascii():
         value = int(inner)
         if str(value) == inner and not -INTEGER_MAX < value < INTEGER_MAX:
@@ -106,7 +115,7 @@ def _integer(inner: Any, path: str) -> int:
     raise _refused(path, "it is no integer beyond 2^53 in decimal")
 
 
-def _number(inner: Any, path: str) -> float:
+def _number(inner: Any, path: Path) -> float:
     if isinstance(inner, str) and len(inner) <= 40:
         try:
             value = float.fromhex(inner)
@@ -117,5 +126,9 @@ def _number(inner: Any, path: str) -> float:
     raise _refused(path, "it is no finite number in hexadecimal")
 
 
-def _refused(path: str, problem: str, *, reason: str = "state") -> CheckpointInvalid:
-    return CheckpointInvalid(where=f"state.json, {path[:200]}", problem=problem, reason=reason)
+def _refused(path: Path, problem: str, *, reason: str = "state") -> CheckpointInvalid:
+    parts: list[str] = []
+    while path:
+        path, step = path
+        parts.append(f"[{step}]" if type(step) is int else f".{step}")
+    return CheckpointInvalid(where=f"state.json, {'$' + ''.join(reversed(parts)):.200}", problem=problem, reason=reason)

@@ -15,7 +15,6 @@ from typing import Any, Final, Protocol
 
 from recovery.checkpoint import learning
 from recovery.checkpoint import state as states
-from recovery.checkpoint.admitting import admit
 from recovery.checkpoint.errors import CheckpointInvalid
 from recovery.checkpoint.header import Placed, read_header
 from recovery.checkpoint.kinds import Kind, require
@@ -73,7 +72,9 @@ class Evidence(Protocol):
         """Its name, for errors."""
         ...
 
-    def manifest(self, limits: Limits) -> bytes: ...
+    def manifest(self, limits: Limits) -> Manifest:
+        """What it consists of, found sound: out of bytes that `admit` has read, or as it will be written, by the same rules."""
+        ...
 
     def names(self) -> set[str]:
         """Of everything in the directory."""
@@ -130,7 +131,7 @@ def validate(
 def describe(evidence: Evidence, limits: Limits, *, kind: Kind | None = None, name: str | None = None) -> Manifest:
     """The checks that need no file's content but the manifest's. A directory that fails one of them is no candidate."""
     where = evidence.where
-    manifest = admit(evidence.manifest(limits), limits, where=where)
+    manifest = evidence.manifest(limits)
     if kind is not None:
         require(manifest.kind, kind, name=where)
     if name is not None and manifest.name != name:

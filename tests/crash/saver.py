@@ -47,6 +47,7 @@ def work(root: Path) -> None:
     store.unpin(newest.name)
     store.save(small(2), record=lambda _: None)
     store.save(small(3))
+    store.gc()
     with contextlib.suppress(SaveFailed):
         CheckpointStore(root, disk=Full()).save(small(4))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recovery.checkpoint import strict
-from recovery.checkpoint.admitting import admit
+from recovery.checkpoint.admitting import admit, require_sound
 from recovery.checkpoint.errors import CheckpointError, CheckpointInvalid, LimitExceeded
 from recovery.checkpoint.header import WIDTHS, read_header, write_header
 from recovery.checkpoint.kinds import Kind
@@ -72,6 +73,34 @@ def manifests(draw: st.DrawFn) -> Manifest:
 def test_a_manifest_is_read_as_it_was_written(manifest: Manifest) -> None:
     read = admit(manifest.to_bytes(), LIMITS, where="m")
     assert (read, read.id, read.name) == (manifest, manifest.id, manifest.name)
+    assert manifest.to_bytes() == strict.canonical(manifest.document())
+
+
+UNSOUND = {
+    "sequence": 0,
+    "step": -1,
+    "parent": "0" * 63,
+    "writers": 0,
+    "fingerprint": "not hexadecimal",
+    "journal": JournalPosition("a run", 0, "0" * 64),
+    "files": (FileEntry(STATE, 2, "0" * 64), FileEntry(STATE, 2, "0" * 64)),
+    "kind": Kind.JOURNAL,
+    "tensors": {"w": TensorEntry("F64", (2,), (Slice("s", "w", (0,), (1,)),))},
+}
+
+
+@pytest.mark.parametrize("field", UNSOUND)
+def test_what_could_not_be_read_is_not_written(field: str) -> None:
+    """One set of rules: of bytes that are read, and of a manifest that is about to be written."""
+    sound = Manifest(Kind.WEIGHTS, 1, 0, "", 1, (FileEntry("s", 99, "0" * 64), FileEntry(STATE, 2, "0" * 64)), {})
+    require_sound(sound, LIMITS, where="m")
+    unsound = replace(sound, **{field: UNSOUND[field]})
+    refusals = []
+    for judge in (lambda: require_sound(unsound, LIMITS, where="m"), lambda: admit(unsound.to_bytes(), LIMITS, where="m")):
+        with pytest.raises(CheckpointError) as caught:
+            judge()
+        refusals.append(str(caught.value))
+    assert refusals[0] == refusals[1]
 
 
 @settings(max_examples=60)
@@ -210,6 +239,8 @@ def test_each_limit_is_kept(field: str) -> None:
     assert admit(manifest.to_bytes(), LIMITS, where="m") == manifest
     with pytest.raises(LimitExceeded):
         admit(manifest.to_bytes(), LIMITED[field], where="m")
+    with pytest.raises(LimitExceeded):
+        require_sound(manifest, LIMITED[field], where="m")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from recovery.checkpoint.errors import CheckpointError, SaveFailed, SpaceMissing
 from recovery.checkpoint.files import LocalDisk
 from recovery.checkpoint.manifest import FILE, STATE
 from recovery.checkpoint.retention import Keep
-from recovery.checkpoint.saving import LARGE_BYTES
+from recovery.checkpoint.saving import LARGE_BYTES, WAITING
 from recovery.checkpoint.store import CheckpointStore
 from tests.unit.checkpoint.disks import Call, PowerCut, RecordingDisk, refusing_at
 from tests.unit.checkpoint.making import Plain, same, small
@@ -40,10 +40,10 @@ def test_everything_is_synced_before_what_names_it_and_the_manifest_comes_last(t
     assert told(disk.log, store.path) == [
         "make_directory ckpt/TMP",
         f"create ckpt/TMP/{shard}",
-        f"sync ckpt/TMP/{shard}",
         f"create ckpt/TMP/{STATE}",
-        f"sync ckpt/TMP/{STATE}",
         f"create ckpt/TMP/{FILE}",
+        f"sync ckpt/TMP/{shard}",  # together: the first takes most of the others with it
+        f"sync ckpt/TMP/{STATE}",
         f"sync ckpt/TMP/{FILE}",
         "sync_directory ckpt/TMP",
         "rename ckpt/TMP",
@@ -72,7 +72,9 @@ def test_retired_checkpoints_leave_the_candidates_durably_before_they_are_delete
     disk.log.clear()
     store.save(state)
     assert list(store.place.trash.iterdir()) == ([] if large else [store.place.trash / first.name])
-    store.save(state)
+    for _ in range(WAITING):
+        store.save(state)
+    assert len(list(store.place.trash.iterdir())) == (0 if large else 1)
     lines = told(disk.log, store.path)
     retired = lines.index(f"rename ckpt/{first.name}")
     assert "rename ckpt/TMP" in lines[:retired]  # the new one was committed before
@@ -82,6 +84,16 @@ def test_retired_checkpoints_leave_the_candidates_durably_before_they_are_delete
     ]
     assert deleted
     assert min(deleted) > synced
+
+
+def test_what_another_process_left_in_the_trash_goes_with_the_first_save(tmp_path: Path) -> None:
+    """After a power cut it may have the name of what is to go there."""
+    store = CheckpointStore(tmp_path / "run", keep=Keep(last=1))
+    first = store.save(small(0))
+    store.save(small(1))
+    assert [each.name for each in store.place.trash.iterdir()] == [first.name]
+    CheckpointStore(tmp_path / "run", keep=Keep(last=3)).save(small(2))
+    assert list(store.place.trash.iterdir()) == []
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EIO])

@@ -28,6 +28,7 @@ from recovery.checkpoint.errors import (
 from recovery.checkpoint.fingerprint import digest_of_group
 from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.layout import TEMPORARY
+from recovery.checkpoint.manifest import FILE, STATE
 from recovery.checkpoint.readback import ReadBack
 from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.sharded import Sharded, Terms, sharded
@@ -143,12 +144,13 @@ def test_every_policy_of_reading_back_serves(tmp_path: Path, policy: ReadBack) -
     assert same(store.load(save_sharded(store, 2)).arrays, WHOLE)
 
 
-def test_every_file_is_synced_before_the_manifest_and_the_receipts_have_left_before_it(store: CheckpointStore) -> None:
+def test_shards_are_synced_before_the_manifest_and_everything_before_the_commit(store: CheckpointStore) -> None:
     saved = save_sharded(store, 3)
     log = store.place.disk.log  # type: ignore[attr-defined]
-    manifest = next(n for n, call in enumerate(log) if call.what == "create" and call.path.name == "MANIFEST.json")
-    synced = {call.path.name for call in log[:manifest] if call.what == "sync"}
-    assert {entry.name for entry in saved.manifest.files} <= synced
+    manifest = next(n for n, call in enumerate(log) if call.what == "create" and call.path.name == FILE)
+    commit = next(n for n, call in enumerate(log) if call.what == "rename" and call.target == saved.path)
+    assert {entry.name for entry in saved.manifest.shards()} <= {call.path.name for call in log[:manifest] if call.what == "sync"}
+    assert {FILE, STATE} <= {call.path.name for call in log[:commit] if call.what == "sync"}
     assert any(call.what == "remove_directory" and call.path.name == "writers" for call in log[:manifest])
 
 
