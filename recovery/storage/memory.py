@@ -195,8 +195,8 @@ class MemoryJournal:
             return Fenced(None)
         last = member.rows[-1]
         if there.row.head >= last.seq:
-            stored = there.rows[last.seq - 1]
-            if (stored.token, stored.digest) == (last.token, last.digest):
+            at_seq = there.rows[last.seq - 1 : last.seq]  # nothing where the run was forgotten meanwhile
+            if [(stored.token, stored.digest) for stored in at_seq] == [(last.token, last.digest)]:
                 return Appended()
         held = self._held(member.run_id, member.owner, member.epoch)
         if held is None or held.row.head != member.head:

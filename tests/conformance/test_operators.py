@@ -134,6 +134,15 @@ def test_the_last_owner_of_a_forgotten_run_is_fenced(journal: Journal) -> None:
         assert journal.claim(seen, owner("carol"), lease_term_us=1, at_us=1) is None
 
 
+def test_a_repeated_append_to_a_forgotten_run_is_fenced(journal: Journal) -> None:
+    """Its acknowledgement was lost, and its rows are gone: nothing is left that could tell that it was stored."""
+    last = member(opened(journal), status=Status.COMPLETED)
+    run = appended(journal, last)
+    assert journal.append([last]) == [Appended()]
+    assert journal.forget(run, STUB)
+    assert journal.append([last]) == [Fenced(journal.find("run-1"))]
+
+
 def test_other_runs_are_left_alone(journal: Journal) -> None:
     run = settled_run(journal)
     other = opened(journal, "run-2")
