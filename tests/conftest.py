@@ -18,6 +18,7 @@ from recovery.storage import open_journal
 from recovery.storage.migrate import migrate
 from recovery.storage.schema import VERSION_TABLE, metadata
 from tests.postgres import PostgresServer, serving
+from tests.warm import WarmParent
 
 pytest_plugins = ["pytester"]
 
@@ -82,6 +83,13 @@ def _fresh(connection: psycopg.Connection) -> None:
 def sqlite_url(tmp_path: Path) -> str:
     """A database file that does not exist yet."""
     return f"sqlite:///{tmp_path / 'recovery.db'}"
+
+
+@pytest.fixture(scope="session")
+def warm_parent() -> Iterator[WarmParent]:
+    """Where a test's programs come from that are to be real processes, and need no fresh interpreter."""
+    with WarmParent() as parent:
+        yield parent
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

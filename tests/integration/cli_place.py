@@ -20,6 +20,7 @@ import pytest
 from recovery.core.errors import SchemaMismatch, StoreUrlError
 from recovery.ports import RunRow
 from recovery.storage import open_journal
+from tests.warm import WarmParent
 
 APP = "shop:engine"
 _OURS = ("RECOVERY_", "SHOP_DB", "FORCE_COLOR", "NO_COLOR", "COLUMNS")
@@ -51,6 +52,7 @@ class Place:
 
     directory: Path
     url: str
+    parent: WarmParent
     environment: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -64,9 +66,16 @@ class Place:
         """`recover ARGUMENTS`, in a pipe."""
         return self.run_python("-m", "recovery", *arguments, **extra)
 
+    def recover_installed(self, *arguments: str) -> Ended:
+        """The same by the installed command, in a fresh interpreter."""
+        command = [str(Path(sys.executable).with_name("recover")), *arguments]
+        ended = subprocess.run(
+            command, cwd=self.directory, env=self._environ({}), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+        )
+        return Ended(ended.returncode, ended.stdout, ended.stderr)
+
     def run_python(self, *arguments: str, **extra: str) -> Ended:
-        command = [sys.executable, *arguments]
-        ended = subprocess.run(command, cwd=self.directory, env=self._environ(extra), capture_output=True, text=True, timeout=60)
+        ended = self.parent.run(arguments, directory=self.directory, environment=self._environ(extra))
         return Ended(ended.returncode, ended.stdout, ended.stderr)
 
     def recovering(self, *arguments: str, **extra: str) -> subprocess.Popen[str]:

@@ -11,6 +11,7 @@ from recovery import Engine, errors
 from recovery.storage import open_journal
 from recovery.storage.reading import read
 from tests.integration.cli_place import APP, Place
+from tests.warm import WarmParent
 
 OF_THE_RUN = "WHERE run_id = '{run}'"
 OF_ITS_ROWS = "WHERE run = (SELECT number FROM run WHERE run_id = '{run}')"
@@ -41,9 +42,9 @@ FOR_EVERY_RUN = {
 
 
 @pytest.fixture(scope="module")
-def worked(tmp_path_factory: pytest.TempPathFactory) -> Place:
+def worked(tmp_path_factory: pytest.TempPathFactory, warm_parent: WarmParent) -> Place:
     """One run that ended, one that died after its effect."""
-    place = Place(tmp_path_factory.mktemp("worked"), "sqlite:///shop.db")
+    place = Place(tmp_path_factory.mktemp("worked"), "sqlite:///shop.db", warm_parent)
     place.worker("order", "ended", "screw")
     place.worker("order", "open", "screw", crash_at="send.after")
     with sqlite3.connect(place.directory / "shop.db") as connection:
@@ -102,7 +103,7 @@ def test_a_verification_goes_on_behind_a_run_whose_own_row_is_damaged(worked: Pl
 
 
 def test_a_list_of_runs_shows_the_others_beside_one_whose_own_row_is_damaged(worked: Place, tmp_path: Path) -> None:
-    place = Place(tmp_path, "sqlite:///shop.db")
+    place = Place(tmp_path, "sqlite:///shop.db", worked.parent)
     path = tmp_path / "shop.db"
     path.write_bytes((worked.directory / "shop.db").read_bytes())
     connection = sqlite3.connect(path, isolation_level=None)
@@ -132,7 +133,7 @@ def _content(path: Path) -> list[str]:
 @pytest.mark.parametrize("run", ["ended", "open"])
 @pytest.mark.parametrize("damage", FOR_EVERY_RUN)
 def test_damage_exits_6_and_nothing_is_sent_or_written(worked: Place, tmp_path: Path, damage: str, run: str) -> None:
-    place = Place(tmp_path, "sqlite:///shop.db")
+    place = Place(tmp_path, "sqlite:///shop.db", worked.parent)
     path = tmp_path / "shop.db"
     path.write_bytes((worked.directory / "shop.db").read_bytes())
     connection = sqlite3.connect(path, isolation_level=None)
