@@ -123,7 +123,8 @@ async def visit(world: World, claimed: RunRow, work: Callable[[Loaded], Awaitabl
 
     async def loaded_then_work() -> T:
         loaded = await load(claimed.run_id)
-        if (loaded.run.owner, loaded.run.epoch) != (claimed.owner, claimed.epoch):  # a writer made from this row would be the other's
+        # A writer made from this row would be the other's.
+        if (loaded.run.owner, loaded.run.epoch) != (claimed.owner, claimed.epoch):
             owner = str(loaded.run.owner) if loaded.run.owner else "nobody any more"
             raise LeaseUnavailable(run_id=claimed.run_id, owner=owner, epoch=str(loaded.run.epoch))
         if loaded.run.epoch <= loaded.rows[-1].epoch:  # a claim is above every entry before it, or the fence tells nobody apart
