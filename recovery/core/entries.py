@@ -158,6 +158,17 @@ class Opened:
     format: int = ENTRY_FORMAT
 
 
+BRANCHES: Final = "branches"
+NOW: Final = "now"
+RANDOM: Final = "random"
+UUID: Final = "uuid"
+
+FORMS: Final = {
+    "": "a decision", BRANCHES: "branches", NOW: "a reading of the clock", RANDOM: "a random number", UUID: "a random UUID",
+}  # fmt: skip
+"""What a decision can be, for people: a function's choice, or a fact that the run itself draws or notes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     step: str
@@ -165,6 +176,7 @@ class Decision:
     value: JSON
     at_us: int
     error: str = ""  # a declared error of the deciding function, with its fields in `value`
+    form: str = ""  # one of FORMS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from recovery.core.entries import (
+    BRANCHES,
     Answered,
     AnswerKind,
     Attempt,
@@ -107,6 +108,7 @@ class History:
     ended: Settled | None = None
     divergence: Verdict | None = None  # while nothing but orders came after it
     overrides: list[Override] = field(default_factory=list)  # about the run itself
+    completed: list[str] = field(default_factory=list)  # steps with an outcome, in the order in which they came to it
     length: int = 0
 
     @property
@@ -142,6 +144,8 @@ class History:
         if isinstance(entry, Decision):
             self._require(entry.step not in self.steps, f"step {entry.step} is recorded twice")
             self.steps[entry.step] = DecisionStep(self.length, entry)
+            if entry.form != BRANCHES:
+                self.completed.append(entry.step)
         elif isinstance(entry, Intent):
             self._require(entry.step not in self.steps, f"step {entry.step} is recorded twice")
             effect = EffectStep(self.length, entry)
@@ -183,6 +187,7 @@ class History:
                 self._observe(effect, entry.observation)
             self._require(all(0 < seq < self.length for seq in entry.evidence), "evidence must stand earlier in the journal")
             effect.settled = entry
+            self.completed.append(entry.step)
 
     def _attempt(self, effect: EffectStep, attempt: Attempt) -> None:
         self._require(

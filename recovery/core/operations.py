@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from recovery.core.entries import JSON, Answered, Attempt, Entry, Intent, Settled, Status, kind_of
+from recovery.core.gathering import Waiting
 from recovery.core.ids import ROOT
 
 T = TypeVar("T")
@@ -114,6 +115,28 @@ class Sleep(Op[None]):
 
     until_us: int
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Draw(Op[int]):
+    """128 random bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enter(Op[None]):
+    """Wait until no other branch of this run appends. Every Enter is followed by a Leave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leave(Op[None]):
+    """Let the next branch append."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(Op[None]):
+    """Wait until it is a step's turn to return."""
+
+    waiting: Waiting
 
 
 @dataclass(frozen=True, slots=True)

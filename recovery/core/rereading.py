@@ -6,6 +6,7 @@ for, so nothing is decided, sent, asked, appended or waited for, whatever the co
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from recovery.core.entries import Decision, Intent, Observation, Settled
 from recovery.core.errors import RunUnsettled
 from recovery.core.history import DecisionStep, EffectStep
 from recovery.core.machine import Machine, Unwind
+from recovery.core.operations import Decided, Op
 from recovery.core.request import Request
 
 
@@ -26,10 +28,12 @@ class Rereading(Machine):
     def calls(self) -> dict[str, Any]:
         return {step: request.subject for step, request in self.found.items()}
 
-    async def decide(self, step: str, fingerprint: str, subject: Any) -> Decision:
+    async def chosen(
+        self, step: str, fingerprint: str, form: str, choose: Callable[[], Coroutine[Op[Any], Any, Decided]]
+    ) -> Decision:
         if not isinstance(self.history.steps.get(step), DecisionStep):
             raise self._end()
-        return await Machine.decide(self, step, fingerprint, subject)
+        return await Machine.chosen(self, step, fingerprint, form, choose)
 
     async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:  # noqa: ARG002
         if effect.settled is None or request.fingerprint != effect.intent.fingerprint:

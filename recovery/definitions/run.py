@@ -6,16 +6,24 @@ synchronously at the call, before any await, so `AsyncRun` asks its session at t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
+from uuid import UUID
 
 if TYPE_CHECKING:
     from recovery.definitions.effect import Bound
     from recovery.definitions.rejection import Rejection
 
 P = ParamSpec("P")
+A = TypeVar("A")
 T = TypeVar("T")
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+T4 = TypeVar("T4")
+T5 = TypeVar("T5")
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -41,6 +49,12 @@ class Session(Protocol):
     def decide(self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
     def perform(self, bound: Bound[Any], key: str | None, name: str | None) -> Any: ...
     def attempt(self, bound: Bound[Any], key: str | None, name: str | None) -> Applied[Any] | Rejected: ...
+    def now(self) -> datetime: ...
+    def random(self) -> float: ...
+    def uuid(self) -> UUID: ...
+    def branch(self, name: str) -> Run: ...
+    def gather(self, bodies: Sequence[Callable[[Run], Any]], limit: int | None, name: str) -> list[Any]: ...
+    def map(self, fn: Callable[[Run, Any], Any], items: Iterable[Any], limit: int, name: str) -> list[Any]: ...
 
 
 class AsyncSession(Protocol):
@@ -53,6 +67,16 @@ class AsyncSession(Protocol):
     ) -> Coroutine[Any, Any, Any]: ...
     def perform(self, bound: Bound[Any], key: str | None, name: str | None) -> Coroutine[Any, Any, Any]: ...
     def attempt(self, bound: Bound[Any], key: str | None, name: str | None) -> Coroutine[Any, Any, Applied[Any] | Rejected]: ...
+    def now(self) -> Coroutine[Any, Any, datetime]: ...
+    def random(self) -> Coroutine[Any, Any, float]: ...
+    def uuid(self) -> Coroutine[Any, Any, UUID]: ...
+    def branch(self, name: str) -> AsyncRun: ...
+    def gather(
+        self, bodies: Sequence[Callable[[AsyncRun], Coroutine[Any, Any, Any]]], limit: int | None, name: str
+    ) -> Coroutine[Any, Any, list[Any]]: ...
+    def map(
+        self, fn: Callable[[AsyncRun, Any], Coroutine[Any, Any, Any]], items: Iterable[Any], limit: int, name: str
+    ) -> Coroutine[Any, Any, list[Any]]: ...
 
 
 class Run:
@@ -78,6 +102,77 @@ class Run:
     def attempt(self, bound: Bound[T], *, key: str | None = None, name: str | None = None) -> Applied[T] | Rejected:
         """As `perform`, with a declared rejection as a value."""
         return self._session.attempt(bound, key, name)
+
+    def now(self) -> datetime:
+        """The present moment, in UTC: read once and journaled, so that a replay gets the same."""
+        return self._session.now()
+
+    def random(self) -> float:
+        """A random number in [0, 1), journaled."""
+        return self._session.random()
+
+    def uuid(self) -> UUID:
+        """A random UUID (version 4), journaled."""
+        return self._session.uuid()
+
+    def branch(self, name: str) -> Run:
+        """A branch with an order of steps of its own, for a thread of yours; `gather` and `map` make theirs themselves."""
+        return self._session.branch(name)
+
+    @overload
+    def gather(self, b1: Callable[[Run], T1], /, *, limit: int | None = None, name: str = "gather") -> tuple[T1]: ...
+    @overload
+    def gather(
+        self, b1: Callable[[Run], T1], b2: Callable[[Run], T2], /, *, limit: int | None = None, name: str = "gather"
+    ) -> tuple[T1, T2]: ...
+    @overload
+    def gather(
+        self,
+        b1: Callable[[Run], T1],
+        b2: Callable[[Run], T2],
+        b3: Callable[[Run], T3],
+        /,
+        *,
+        limit: int | None = None,
+        name: str = "gather",
+    ) -> tuple[T1, T2, T3]: ...
+    @overload
+    def gather(
+        self,
+        b1: Callable[[Run], T1],
+        b2: Callable[[Run], T2],
+        b3: Callable[[Run], T3],
+        b4: Callable[[Run], T4],
+        /,
+        *,
+        limit: int | None = None,
+        name: str = "gather",
+    ) -> tuple[T1, T2, T3, T4]: ...
+    @overload
+    def gather(
+        self,
+        b1: Callable[[Run], T1],
+        b2: Callable[[Run], T2],
+        b3: Callable[[Run], T3],
+        b4: Callable[[Run], T4],
+        b5: Callable[[Run], T5],
+        /,
+        *,
+        limit: int | None = None,
+        name: str = "gather",
+    ) -> tuple[T1, T2, T3, T4, T5]: ...
+    @overload
+    def gather(self, /, *bodies: Callable[[Run], T], limit: int | None = None, name: str = "gather") -> tuple[T, ...]: ...
+    def gather(self, /, *bodies: Callable[[Run], Any], limit: int | None = None, name: str = "gather") -> tuple[Any, ...]:
+        """Run branches at the same time, each in a thread with a Run of its own, and return their values in the order of the bodies.
+
+        limit: how many at a time; as many as the engine's threads allow by default. Every branch runs to its end. If one is in doubt, the
+        others go on, and nothing follows on the gather; if some raise, the exception of the first of them in order is raised."""
+        return tuple(self._session.gather(bodies, limit, name))
+
+    def map(self, fn: Callable[[Run, A], T], items: Iterable[A], /, *, limit: int = 10, name: str = "map") -> list[T]:
+        """As `gather`, of `fn(run, item)` for each item, at most `limit` at a time."""
+        return self._session.map(fn, items, limit, name)
 
 
 class AsyncRun:
@@ -111,3 +206,92 @@ class AsyncRun:
     ) -> Coroutine[Any, Any, Applied[T] | Rejected]:
         """As `perform`, with a declared rejection as a value."""
         return self._session.attempt(bound, key, name)
+
+    def now(self) -> Coroutine[Any, Any, datetime]:
+        """The present moment, in UTC: read once and journaled, so that a replay gets the same."""
+        return self._session.now()
+
+    def random(self) -> Coroutine[Any, Any, float]:
+        """A random number in [0, 1), journaled."""
+        return self._session.random()
+
+    def uuid(self) -> Coroutine[Any, Any, UUID]:
+        """A random UUID (version 4), journaled."""
+        return self._session.uuid()
+
+    def branch(self, name: str) -> AsyncRun:
+        """A branch with an order of steps of its own, for a task of yours; `gather` and `map` make theirs themselves."""
+        return self._session.branch(name)
+
+    @overload
+    def gather(
+        self, b1: Callable[[AsyncRun], Coroutine[Any, Any, T1]], /, *, limit: int | None = None, name: str = "gather"
+    ) -> Coroutine[Any, Any, tuple[T1]]: ...
+    @overload
+    def gather(
+        self,
+        b1: Callable[[AsyncRun], Coroutine[Any, Any, T1]],
+        b2: Callable[[AsyncRun], Coroutine[Any, Any, T2]],
+        /,
+        *,
+        limit: int | None = None,
+        name: str = "gather",
+    ) -> Coroutine[Any, Any, tuple[T1, T2]]: ...
+    @overload
+    def gather(
+        self,
+        b1: Callable[[AsyncRun], Coroutine[Any, Any, T1]],
+        b2: Callable[[AsyncRun], Coroutine[Any, Any, T2]],
+        b3: Callable[[AsyncRun], Coroutine[Any, Any, T3]],
+        /,
+        *,
+        limit: int | None = None,
+        name: str = "gather",
+    ) -> Coroutine[Any, Any, tuple[T1, T2, T3]]: ...
+    @overload
+    def gather(
+        self,
+        b1: Callable[[AsyncRun], Coroutine[Any, Any, T1]],
+        b2: Callable[[AsyncRun], Coroutine[Any, Any, T2]],
+        b3: Callable[[AsyncRun], Coroutine[Any, Any, T3]],
+        b4: Callable[[AsyncRun], Coroutine[Any, Any, T4]],
+        /,
+        *,
+        limit: int | None = None,
+        name: str = "gather",
+    ) -> Coroutine[Any, Any, tuple[T1, T2, T3, T4]]: ...
+    @overload
+    def gather(
+        self,
+        b1: Callable[[AsyncRun], Coroutine[Any, Any, T1]],
+        b2: Callable[[AsyncRun], Coroutine[Any, Any, T2]],
+        b3: Callable[[AsyncRun], Coroutine[Any, Any, T3]],
+        b4: Callable[[AsyncRun], Coroutine[Any, Any, T4]],
+        b5: Callable[[AsyncRun], Coroutine[Any, Any, T5]],
+        /,
+        *,
+        limit: int | None = None,
+        name: str = "gather",
+    ) -> Coroutine[Any, Any, tuple[T1, T2, T3, T4, T5]]: ...
+    @overload
+    def gather(
+        self, /, *bodies: Callable[[AsyncRun], Coroutine[Any, Any, T]], limit: int | None = None, name: str = "gather"
+    ) -> Coroutine[Any, Any, tuple[T, ...]]: ...
+    def gather(
+        self, /, *bodies: Callable[[AsyncRun], Coroutine[Any, Any, Any]], limit: int | None = None, name: str = "gather"
+    ) -> Coroutine[Any, Any, Any]:
+        """Run branches at the same time, each with a run of its own, and return their values in the order of the bodies.
+
+        limit: how many at a time; all by default. Every branch runs to its end. If one is in doubt, the others go on, and nothing follows
+        on the gather; if some raise, the exception of the first of them in order is raised."""
+        return _as_tuple(self._session.gather(bodies, limit, name))
+
+    def map(
+        self, fn: Callable[[AsyncRun, A], Coroutine[Any, Any, T]], items: Iterable[A], /, *, limit: int = 10, name: str = "map"
+    ) -> Coroutine[Any, Any, list[T]]:
+        """As `gather`, of `fn(run, item)` for each item, at most `limit` at a time."""
+        return self._session.map(fn, items, limit, name)
+
+
+async def _as_tuple(values: Coroutine[Any, Any, list[Any]]) -> tuple[Any, ...]:
+    return tuple(await values)

@@ -6,6 +6,7 @@ whatever an effect's body raises becomes an answer, never a conclusion.
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -52,6 +53,8 @@ class Surroundings:
     clock: Clock
     progress: Progress | None = None
     nap_seconds_max: float = 1.0
+    draw: Callable[[], int] = lambda: secrets.randbits(128)
+    threads_max: int = 32  # of one gather in a `def` workflow; 1: its branches run one after the other, in the caller's thread
 
     def question(self, operation: Send | Ask | Close | Cancel, run_id: str, now_us: int, stamped_us: int | None = None) -> Question:
         """The call that this operation asks for. `now_us`: the wall clock, just read; `stamped_us`: the boot clock when the attempt was

@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, Final, TypeVar
+from uuid import UUID
 from weakref import WeakKeyDictionary
 
+from recovery.core.entries import NOW, RANDOM
+from recovery.core.entries import UUID as UUID_FORM
+from recovery.core.gathering import Waiting
+from recovery.core.ids import ROOT
 from recovery.core.operations import Op
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound
 from recovery.definitions.run import Applied, AsyncRun, Rejected
-from recovery.drivers.asking import bound_call
+from recovery.drivers.asking import Surroundings, bound_call
+from recovery.drivers.branching import Branching, bodies_of, width
 from recovery.drivers.loop import Driver
 from recovery.drivers.session import Session
+from recovery.storage.writer import Writer
 
 T = TypeVar("T")
 
@@ -31,6 +39,22 @@ class AsyncDriver(Driver):
     """Carries out operations by awaiting."""
 
     _threads: ThreadPoolExecutor  # from the first use of the store on
+
+    def __init__(self, surroundings: Surroundings, writer: Writer | None = None, run_id: str = "") -> None:
+        super().__init__(surroundings, writer, run_id)
+        self._appending = asyncio.Lock()
+
+    async def _enter(self) -> None:
+        await self._appending.acquire()
+
+    def _leave(self) -> None:
+        self._appending.release()
+
+    async def _turn(self, waiting: Waiting) -> None:
+        come = asyncio.Event()
+        waiting.wake = come.set
+        if not waiting.released:
+            await come.wait()
 
     async def _use(self, call: Callable[[Any], T]) -> T:
         # A future and not a task: a loop that ends cancels all its tasks, and would let go of a commit that is still on its way.
@@ -62,13 +86,23 @@ class AsyncDriver(Driver):
 class AsyncSession:
     """What `AsyncRun` forwards to."""
 
-    def __init__(self, driver: AsyncDriver, session: Session) -> None:
+    def __init__(self, driver: AsyncDriver, session: Session, branch: str = ROOT) -> None:
         self._driver = driver
         self._session = session
+        self._branch = branch
 
     @property
     def run_id(self) -> str:
         return self._session.run_id
+
+    def now(self) -> Coroutine[Any, Any, datetime]:
+        return self._step(NOW, self._session.now)
+
+    def random(self) -> Coroutine[Any, Any, float]:
+        return self._step(RANDOM, self._session.random)
+
+    def uuid(self) -> Coroutine[Any, Any, UUID]:
+        return self._step(UUID_FORM, self._session.uuid)
 
     def decide(self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Coroutine[Any, Any, Any]:
         deciding = Deciding(name, fn, args, kwargs)
@@ -82,9 +116,47 @@ class AsyncSession:
         bound = bound_call(bound, "attempt")
         return self._step(name or bound.effect.name, lambda step: self._session.attempt(step, bound, key))
 
+    def branch(self, name: str) -> AsyncRun:
+        return self._run(self._session.machine.branch(name, self._branch))
+
+    def map(
+        self, fn: Callable[[AsyncRun, Any], Coroutine[Any, Any, Any]], items: Iterable[Any], limit: int, name: str
+    ) -> Coroutine[Any, Any, list[Any]]:
+        return self.gather(bodies_of(fn, list(items)), limit, name)
+
+    def gather(
+        self, bodies: Sequence[Callable[[AsyncRun], Coroutine[Any, Any, Any]]], limit: int | None, name: str
+    ) -> Coroutine[Any, Any, list[Any]]:
+        """Begun here, before any await, as a step is."""
+        machine = self._session.machine
+        branching = Branching(machine, machine.gather(name, len(bodies), self._branch), self._driver.pure)
+        return self._gathered(bodies, width(limit, len(bodies), len(bodies)), branching)
+
+    async def _gathered(
+        self, bodies: Sequence[Callable[[AsyncRun], Coroutine[Any, Any, Any]]], tasks: int, branching: Branching
+    ) -> list[Any]:
+        async def run(number: int, path: str) -> Any:
+            return await bodies[number](self._run(path))
+
+        workers = [asyncio.ensure_future(branching.work(run)) for _ in range(tasks)]
+        try:
+            await asyncio.wait(workers)
+        except asyncio.CancelledError:  # what a branch was doing is unknown from here on; raised again once all have ended
+            branching.break_off()
+            for worker in workers:
+                worker.cancel()
+            await asyncio.wait(workers)
+            with suppress(BaseException):  # whatever the branches came to, this one was cancelled
+                branching.come()
+            raise
+        return branching.come()
+
+    def _run(self, branch: str) -> AsyncRun:
+        return AsyncRun(AsyncSession(self._driver, self._session, branch))
+
     def _step(self, name: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> Coroutine[Any, Any, T]:
         """Begun here, before any await; a coroutine that nobody awaits keeps the next step from starting."""
-        step = self._session.machine.begin(name)
+        step = self._session.machine.begin(name, self._branch)
         return self._driven(step, procedure)
 
     async def _driven(self, step: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from recovery.core.entries import Answered
 from recovery.core.errors import InvariantViolated, UsageError
+from recovery.core.gathering import Waiting
 from recovery.core.operations import (
     Append,
     Ask,
@@ -23,14 +24,18 @@ from recovery.core.operations import (
     Close,
     Decide,
     Decided,
+    Draw,
+    Enter,
     Execute,
     HoldContract,
+    Leave,
     Now,
     Op,
     Raised,
     Returned,
     Send,
     Sleep,
+    Turn,
     Use,
 )
 from recovery.crashpoints import around
@@ -59,7 +64,9 @@ class _Left(BaseException):
 
 class Driver(ABC):
     """Drives procedures. `writer` is the run's own, for the operations of a workflow; None before there is a claim. `run_id`: what
-    an operator's procedure is about, which has no workflow to drive."""
+    an operator's procedure is about, which has no workflow to drive. `pure`: held while the core thinks, where branches are threads."""
+
+    pure: AbstractContextManager[Any] = nullcontext()
 
     def __init__(self, surroundings: Surroundings, writer: Writer | None = None, run_id: str = "") -> None:
         self.surroundings = surroundings
@@ -73,10 +80,12 @@ class Driver(ABC):
         step: Callable[[], Op[Any]] = _sending(procedure, None)
         while True:
             try:
-                operation = step()
+                with self.pure:
+                    operation = step()
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]  # the procedure's own result
             except _Left as left:
+                self._left = False  # other branches go on
                 raise left.error from left
             try:
                 result = await self._carry_out(operation)
@@ -105,6 +114,14 @@ class Driver(ABC):
                 return await self._ask(operation)
             case Decide():
                 return await self._decide(operation.subject)
+            case Draw():
+                return self.surroundings.draw()
+            case Enter():
+                return await self._enter()
+            case Leave():
+                return self._leave()
+            case Turn():
+                return await self._turn(operation.waiting)
             case Sleep():
                 return await self._sleep(operation)
             case Execute():
@@ -179,6 +196,17 @@ class Driver(ABC):
         while len(self._read) > READINGS_KEPT:
             del self._read[next(iter(self._read))]
         return wall_us
+
+    @abstractmethod
+    async def _enter(self) -> None:
+        """Wait until no other branch appends; `_leave` lets the next one."""
+
+    @abstractmethod
+    def _leave(self) -> None: ...
+
+    @abstractmethod
+    async def _turn(self, waiting: Waiting) -> None:
+        """Wait until a step is released, or this one is given up."""
 
     @abstractmethod
     async def _use(self, call: Callable[[Any], T]) -> T:

@@ -7,12 +7,16 @@ through its codec on the first run too, so that a first run equals its replay.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from recovery.core.contracts import microseconds
-from recovery.core.entries import Decision, OutcomeKind, Settled
+from recovery.core.entries import NOW, RANDOM, Decision, OutcomeKind, Settled
+from recovery.core.entries import UUID as UUID_FORM
 from recovery.core.errors import DecisionFailed, InvalidName, NotExecuted, OutcomeUnavailable
 from recovery.core.ids import check_key, derive_key
+from recovery.core.instants import moment
 from recovery.core.machine import Machine
 from recovery.core.request import Request
 from recovery.definitions.deciding import Deciding
@@ -56,6 +60,21 @@ class Session:
             valid_until_us=bound.valid_until_us,
             can_cancel=effect.cancel_body is not None,
         )
+
+    async def now(self, step: str) -> datetime:
+        return moment((await self.machine.draw(step, NOW)).value)
+
+    async def random(self, step: str) -> float:
+        """53 bits of what was drawn: every float in [0, 1) that is a multiple of 2**-53 is as likely."""
+        return (self._bits(await self.machine.draw(step, RANDOM)) >> 75) / (1 << 53)
+
+    async def uuid(self, step: str) -> UUID:
+        """Version 4 (RFC 9562 section 5.4)."""
+        return UUID(int=self._bits(await self.machine.draw(step, UUID_FORM)), version=4)
+
+    @staticmethod
+    def _bits(drawn: Decision) -> int:
+        return int(drawn.value, 16)
 
     async def decide(self, step: str, deciding: Deciding) -> Any:
         """The decision's value, decoded."""

@@ -5,18 +5,27 @@ Owns the claim that nothing suspends: a `def` workflow, its effects and the stor
 
 from __future__ import annotations
 
+import contextvars
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
+from uuid import UUID
 
+from recovery.core.entries import NOW, RANDOM
+from recovery.core.entries import UUID as UUID_FORM
 from recovery.core.errors import InvariantViolated
+from recovery.core.gathering import Waiting
+from recovery.core.ids import ROOT
 from recovery.core.operations import Op
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound
 from recovery.definitions.run import Applied, Rejected, Run
-from recovery.drivers.asking import bound_call, refuse_async
+from recovery.drivers.asking import Surroundings, bound_call, refuse_async
+from recovery.drivers.branching import Branching, RunBranch, bodies_of, width
 from recovery.drivers.loop import Driver
 from recovery.drivers.session import Session
+from recovery.storage.writer import Writer
 
 T = TypeVar("T")
 
@@ -31,7 +40,26 @@ def finish(procedure: Coroutine[Any, Any, T]) -> T:
 
 
 class SyncDriver(Driver):
-    """Carries out operations by calling."""
+    """Carries out operations by calling. The branches of a gather are threads; what they ask the core is asked one at a time."""
+
+    def __init__(self, surroundings: Surroundings, writer: Writer | None = None, run_id: str = "") -> None:
+        super().__init__(surroundings, writer, run_id)
+        self.pure = threading.RLock()
+        self._appending = threading.Lock()
+
+    async def _enter(self) -> None:
+        self._appending.acquire()
+
+    def _leave(self) -> None:
+        self._appending.release()
+
+    async def _turn(self, waiting: Waiting) -> None:
+        come = threading.Event()
+        with self.pure:
+            waiting.wake = come.set
+            if waiting.released:
+                return
+        come.wait()
 
     async def _use(self, call: Callable[[Any], T]) -> T:
         return call(self.surroundings.journal)
@@ -50,13 +78,23 @@ class SyncDriver(Driver):
 class SyncSession:
     """What `Run` forwards to."""
 
-    def __init__(self, driver: SyncDriver, session: Session) -> None:
+    def __init__(self, driver: SyncDriver, session: Session, branch: str = ROOT) -> None:
         self._driver = driver
         self._session = session
+        self._branch = branch
 
     @property
     def run_id(self) -> str:
         return self._session.run_id
+
+    def now(self) -> datetime:
+        return self._step(NOW, self._session.now)
+
+    def random(self) -> float:
+        return self._step(RANDOM, self._session.random)
+
+    def uuid(self) -> UUID:
+        return self._step(UUID_FORM, self._session.uuid)
 
     def decide(self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         deciding = Deciding(name, fn, args, kwargs)
@@ -73,12 +111,56 @@ class SyncSession:
         refuse_async(bound.effect.is_async, "effect", bound.effect.name)
         return self._step(name or bound.effect.name, lambda step: self._session.attempt(step, bound, key))
 
+    def branch(self, name: str) -> Run:
+        with self._driver.pure:
+            return self._run(self._session.machine.branch(name, self._branch))
+
+    def map(self, fn: Callable[[Run, Any], Any], items: Iterable[Any], limit: int, name: str) -> list[Any]:
+        return self.gather(bodies_of(fn, list(items)), limit, name)
+
+    def gather(self, bodies: Sequence[Callable[[Run], Any]], limit: int | None, name: str) -> list[Any]:
+        pure, machine = self._driver.pure, self._session.machine
+        with pure:
+            branching = Branching(machine, machine.gather(name, len(bodies), self._branch), pure)
+
+        async def run(number: int, path: str) -> Any:
+            return bodies[number](self._run(path))
+
+        self._together(width(limit, len(bodies), self._driver.surroundings.threads_max), branching, run)
+        return branching.come()
+
+    def _together(self, threads: int, branching: Branching, run: RunBranch) -> None:
+        """Run branches in threads, or one after the other in this one. Whoever interrupts waits for what is under way."""
+        if threads == 1:
+            return finish(branching.work(run))
+        context = contextvars.copy_context
+        workers = [threading.Thread(target=context().run, args=(finish, branching.work(run))) for _ in range(threads)]
+        try:
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+        except BaseException:  # an interrupt cannot break off a call in another thread; raised again once all have ended
+            branching.break_off()
+            for worker in workers:
+                if worker.ident is not None:
+                    worker.join()
+            raise
+        return None
+
+    def _run(self, branch: str) -> Run:
+        return Run(SyncSession(self._driver, self._session, branch))
+
     def _step(self, name: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:
-        step = self._session.machine.begin(name)
+        machine, pure = self._session.machine, self._driver.pure
+        with pure:
+            step = machine.begin(name, self._branch)
         try:
             result = finish(self._driver.drive(procedure(step)))
         except BaseException as error:  # an interrupted step has ended, too; raised again
-            self._session.machine.finish(step, error)
+            with pure:
+                machine.finish(step, error)
             raise
-        self._session.machine.finish(step)
+        with pure:
+            machine.finish(step)
         return result

@@ -6,17 +6,18 @@ its scope and its contract are those of the code that would go on. Invariant: a 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from recovery.claims import World
-from recovery.core.entries import Decision, Intent, Observation, Settled, Status
+from recovery.core.entries import Decision, Entry, Intent, Observation, Settled, Status
 from recovery.core.errors import RunUnsettled
 from recovery.core.history import EffectStep
 from recovery.core.ids import Epoch
 from recovery.core.judgement import conclude
 from recovery.core.machine import Machine, Unwind
-from recovery.core.operations import Execute, Now, Raised, Use
+from recovery.core.operations import Decided, Execute, Now, Op, Raised, Use
 from recovery.core.request import Request
 from recovery.core.rows import Action
 from recovery.definitions.workflow import Workflow
@@ -29,11 +30,13 @@ class Rehearsal(Machine):
 
     then: str = ""
 
-    async def decide(self, step: str, fingerprint: str, subject: Any) -> Decision:
+    async def chosen(
+        self, step: str, fingerprint: str, form: str, choose: Callable[[], Coroutine[Op[Any], Any, Decided]]
+    ) -> Decision:
         if step not in self.history.steps:
-            self.then = f"then the workflow would decide {subject.name!r}"
+            self.then = f"then the workflow would decide {step.rpartition('#')[0]!r}"
             raise self._stop()
-        return await Machine.decide(self, step, fingerprint, subject)
+        return await Machine.chosen(self, step, fingerprint, form, choose)
 
     async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
         if effect.settled is not None:
@@ -47,7 +50,12 @@ class Rehearsal(Machine):
         raise self._stop()
 
     async def _append(
-        self, entries: list[Any], status: Status = Status.RUNNING, next_look_us: int | None = None, reason: str = ""
+        self,
+        step: str,
+        wanted: Sequence[Entry] | Callable[[int], Sequence[Entry]],
+        status: Status = Status.RUNNING,
+        next_look_us: int | None = None,
+        reason: str = "",
     ) -> None:
         """Nothing: what would be recorded here is late evidence, which is weighed as if it were."""
 

@@ -1,0 +1,136 @@
+"""Steps: what each step of a run is called, whether it may begin, and what stops whom.
+
+Owns identities, the order of each branch's steps against its record, and the poison of doubt. Knows nothing of entries' contents. A branch
+is named by its path: "" is the run's own, `gather#1/0` the first of a gather's, `left#1` one of a name; a step is its branch's path and
+`name#n`. Invariants: identities do not depend on scheduling; a branch's recorded steps are a prefix of those that it begins; what stops a
+branch stops every branch that it was begun from, since any of them may have learnt of it, and none of its siblings (I9).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from recovery.core.errors import ConcurrentStep, RecoveryError, StepNotAwaited
+from recovery.core.exitcodes import ExitCode
+from recovery.core.ids import ROOT, check_step_name, step_id
+
+
+class Unwind(BaseException):
+    """Leaves a workflow that must not go on. Not an Exception, so that `except Exception` cannot swallow doubt; the machine
+    remembers it too, so that whoever swallows it all the same raises it again with the next step."""
+
+    def __init__(self, error: RecoveryError) -> None:
+        self.error = error
+        super().__init__(str(error))
+
+
+class OutOfOrder(Exception):
+    """The replay asks for another step than the one that is recorded in this place. The machine says so as a divergence."""
+
+    def __init__(self, step: str, recorded: str, attempted: str) -> None:
+        self.step, self.recorded, self.attempted = step, recorded, attempted
+        super().__init__(step)
+
+
+def branch_of(step: str) -> str:
+    """The branch that a step belongs to; also the path from which a branch was begun."""
+    return step.rpartition("/")[0]
+
+
+def upwards(branch: str) -> Iterator[str]:
+    """The branch itself and every path above it, the run's own last."""
+    while branch:
+        yield branch
+        branch = branch_of(branch)
+    yield ROOT
+
+
+def lies_in(path: str, branch: str) -> bool:
+    """Whether a path is a branch, or below it."""
+    return branch == ROOT or path == branch or path.startswith(f"{branch}/")
+
+
+@dataclass(slots=True)
+class Steps:
+    """The steps of one execution.
+
+    whole: why nothing at all may begin any more. stops: why nothing may begin in a branch, or where it was begun from.
+    unrecorded: why a step ended and left no entry. Its branch may end with that, but no later step may follow: its record would stand where
+    a replay expects this one.
+    """
+
+    run_id: str
+    whole: Unwind | None = None
+    stops: dict[str, Unwind] = field(default_factory=dict)
+    unrecorded: dict[str, RecoveryError] = field(default_factory=dict)
+    _recorded: dict[str, list[str]] = field(default_factory=dict)
+    _positions: Counter[str] = field(default_factory=Counter)
+    _occurrences: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _under_way: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run_id: str, recorded: Iterable[str]) -> Steps:
+        """recorded: the steps of the history, in the order in which they were first recorded."""
+        by_branch = defaultdict(list)
+        for step in recorded:
+            by_branch[branch_of(step)].append(step)
+        return cls(run_id, _recorded=dict(by_branch))
+
+    def begin(self, name: str, branch: str, *, awaited: bool = True) -> str:
+        """The identity of what begins now. awaited: it is a step, and nothing else of its branch may begin before it has ended.
+
+        Raises Unwind, ConcurrentStep, InvalidName and OutOfOrder."""
+        self.check(branch)
+        check_step_name(name)
+        if branch in self._under_way:
+            raise ConcurrentStep(run_id=self.run_id, step=name, other=self._under_way[branch])
+        step = step_id(branch, name, self._occurrences[branch, name] + 1)
+        recorded, position = self._recorded.get(branch, []), self._positions[branch]
+        if position < len(recorded) and recorded[position] != step:
+            raise OutOfOrder(step, f"step {recorded[position]}", f"step {step}")
+        self._occurrences[branch, name] += 1
+        self._positions[branch] += 1
+        if awaited:
+            self._under_way[branch] = step
+        return step
+
+    def check(self, branch: str) -> None:
+        """Raises the Unwind of whatever stops this branch."""
+        if (stopped := self.stopped_at(branch)) is not None:
+            raise stopped
+        for path, error in self.unrecorded.items():
+            if lies_in(path, branch):
+                raise self.stop(error, branch)
+
+    def finish(self, step: str) -> None:
+        """The step has ended."""
+        self._under_way.pop(branch_of(step), None)
+
+    def stop(self, error: RecoveryError, branch: str | None = None) -> Unwind:
+        """Let nothing begin in a branch any more, nor where it was begun from; without one, nothing at all. The first reason stays."""
+        if branch is None:
+            self.whole = self.whole or Unwind(error)
+            return self.whole
+        return self.whole or self.stops.setdefault(branch, Unwind(error))
+
+    def stopped_at(self, branch: str) -> Unwind | None:
+        """What stops this branch: the gravest, where there are several."""
+        if self.whole is not None or not self.stops:
+            return self.whole
+        found = [unwind for path, unwind in self.stops.items() if lies_in(path, branch)]
+        worst = ExitCode.worst([unwind.error.exit_code for unwind in found])
+        return next((unwind for unwind in found if unwind.error.exit_code is worst), None)
+
+    def check_replayed(self, branch: str) -> None:
+        """A branch has ended: each of its recorded steps, and of those begun from it, must have been replayed. Raises OutOfOrder."""
+        for path, recorded in self._recorded.items():
+            if lies_in(path, branch) and self._positions[path] < len(recorded):
+                missing = recorded[self._positions[path]]
+                raise OutOfOrder(missing, f"step {missing}", f"the end of {f'branch {branch}' if branch else 'the workflow'}")
+
+    def check_awaited(self) -> None:
+        """The workflow has ended: everything that it began must have ended before. Raises Unwind."""
+        for step in self._under_way.values():
+            raise self.stop(StepNotAwaited(run_id=self.run_id, step=step))

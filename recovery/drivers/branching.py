@@ -1,0 +1,105 @@
+"""Branching: one gather as it is carried out, once for both colours.
+
+Owns which branch runs next, what each came to, and what the gather comes to. Knows nothing of threads or tasks: whoever runs branches
+calls `work` in each. Invariants: every branch that was started is waited for; a branch that fails or stops keeps no other from going on;
+nothing follows on a gather of which a branch has stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from recovery.core.gathering import Gathering
+from recovery.core.machine import Machine, Unwind
+
+
+class RunBranch(Protocol):
+    """Runs the body of one branch, given its number and its path."""
+
+    def __call__(self, number: int, path: str, /) -> Coroutine[Any, Any, Any]: ...
+
+
+@dataclass(slots=True)
+class Branching:
+    """The branches of one gather. `pure`: what to hold while the core thinks."""
+
+    machine: Machine
+    gathering: Gathering
+    pure: Any
+    _values: dict[int, Any] = field(default_factory=dict)
+    _failures: dict[int, BaseException] = field(default_factory=dict)
+    _broken: bool = False  # interrupted: nothing new is started
+
+    async def work(self, run: RunBranch) -> None:
+        """Run one branch after the other, as long as there are any that nobody has started."""
+        previous: int | None = None
+        while (number := self._next(previous)) is not None:
+            try:
+                value = await run(number, self.gathering.path(number))
+                with self.pure:
+                    self.machine.ended(self.gathering, number)
+            except BaseException as error:  # noqa: BLE001  # it is the gather's, and raised there
+                self._failures[number] = error
+                self._broken = self._broken or not isinstance(error, Exception | Unwind | BaseExceptionGroup)
+            else:
+                self._values[number] = value
+            previous = number
+
+    def break_off(self) -> None:
+        """Whoever gathers was interrupted."""
+        self._broken = True
+
+    def come(self) -> list[Any]:
+        """The values, in the order of the branches. Raises what stopped a branch, else the first failure in that order."""
+        with self.pure:
+            interrupted = next(
+                (e for e in self._failures.values() if not isinstance(e, Exception | Unwind | BaseExceptionGroup)), None
+            )
+            if interrupted is not None or self._broken:
+                with suppress(Unwind):
+                    self.machine.joined(self.gathering)
+            else:
+                self.machine.joined(self.gathering)
+        if interrupted is not None:
+            raise interrupted
+        if self._failures:
+            raise self._first_failure()
+        return [self._values[number] for number in sorted(self._values)]
+
+    def _next(self, previous: int | None) -> int | None:
+        with self.pure:
+            number = None if self._broken or self.machine.steps.whole is not None else self.gathering.take()
+            if previous is not None:
+                self.gathering.ended()
+            return number
+
+    def _first_failure(self) -> BaseException:
+        first, *others = sorted(self._failures)
+        error = self._failures[first]
+        if others:
+            named = ", ".join(f"{number} ({type(self._failures[number]).__name__})" for number in others[:5])
+            more = f" and {len(others) - 5} more" if len(others) > 5 else ""  # as many as were named
+            error.add_note(f"Raised in branch {first} of {self.gathering.step}. Branches {named}{more} failed too.")
+        return error
+
+
+def width(limit: int | None, branches: int, at_most: int) -> int:
+    """How many branches go on at the same time."""
+    return max(1, min(branches, at_most, limit if limit is not None else at_most))
+
+
+def bodies_of(fn: Any, items: Sequence[Any]) -> list[Any]:
+    """One body for each item of a map."""
+    return [_Body(fn, item) for item in items]
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    fn: Any
+    item: Any
+
+    def __call__(self, run: Any) -> Any:
+        return self.fn(run, self.item)
