@@ -173,7 +173,7 @@ async def _go(
     if _can_be_better(came, machine):
         raise came.error
     ended = await _ending(workflow, came)
-    entries: tuple[Decision | Settled, ...] = (*machine.unsaid(), ended)
+    entries: tuple[Decision | Settled, ...] = (*machine.unsaid(ended.at_us), ended)
     status = Status.COMPLETED if ended.outcome is OutcomeKind.APPLIED else Status.FAILED
     disputed = need_a_person(history, machine.contracts, ended.at_us)
     await writer.commit(Append(entries, status, None, CONTRADICTED if disputed else ""))
@@ -205,7 +205,7 @@ def _can_be_better(came: Returned | Raised, machine: Machine) -> TypeGuard[Raise
     """Whether a later try can still end this run: the code was wrong and nothing happened, or a decision could not be made this time."""
     if not isinstance(came, Raised):
         return False
-    undecided = [entry.step for entry in machine.unsaid()]
+    undecided = [entry.step for entry in machine.unsaid(0)]
     return isinstance(came.error, UsageError | ReplayError) or (
         isinstance(came.error, DecisionFailed) and came.error.step in undecided
     )

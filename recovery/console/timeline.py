@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from recovery.console import words
+from recovery.core import entries
 from recovery.core.contracts import Contract
 from recovery.core.entries import (
     Answered,
@@ -32,6 +33,7 @@ from recovery.core.entries import (
     Verdict,
 )
 from recovery.core.ids import ROOT
+from recovery.core.instants import iso
 
 _LINES_MAX: Final = 200
 
@@ -123,8 +125,7 @@ def _told(entry: Entry, contracts: dict[str, Contract]) -> Iterator[Line]:
             text = f"workflow {words.bounded(entry.workflow)}, version {words.bounded(entry.version)}"
             yield Line("opened", entry.at_us, "", text, (f"input {words.value(entry.input)}",))
         case Decision():
-            failed = f"failed with {words.bounded(entry.error)}: " if entry.error else ""
-            yield Line("decided", entry.at_us, entry.step, f"{failed}{words.value(entry.value)}")
+            yield _decision(entry)
         case Intent():
             yield _intent(entry, contracts.get(entry.contract))
             if entry.attempt is not None:
@@ -141,6 +142,17 @@ def _told(entry: Entry, contracts: dict[str, Contract]) -> Iterator[Line]:
             if entry.observation is not None:
                 yield _observation(entry.observation)
             yield _settled(entry)
+
+
+def _decision(entry: Decision) -> Line:
+    match entry.form:
+        case entries.BRANCHES:
+            return Line("decided", entry.at_us, entry.step, f"{entry.value} branches" if entry.value != 1 else "a branch")
+        case entries.NOW:
+            return Line("decided", entry.at_us, entry.step, f"the time is {iso(entry.value)}")
+        case _:
+            failed = f"failed with {words.bounded(entry.error)}: " if entry.error else ""
+            return Line("decided", entry.at_us, entry.step, f"{failed}{words.value(entry.value)}")
 
 
 def _intent(entry: Intent, contract: Contract | None) -> Line:

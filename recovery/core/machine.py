@@ -1,27 +1,24 @@
 """The machine: one run, from its history to its next outcome, as procedures over operations.
 
-Owns step identity, replay, and the loop that judges an intent until it is settled, waits or parks. The same loop serves a first
-run (an intent without attempts: send) and a recovery (an attempt without an answer: ask, re-send, wait or park). Knows nothing of
-threads, event loops, databases or clocks. Invariants: an attempt is durable before its Send is asked for (I4); nothing is sent for a
-step whose replay differs from its record; after a stop no further step of the run begins (I9).
+Owns the loop that judges an intent until it is settled, waits or parks. The same loop serves a first run (an intent without attempts:
+send) and a recovery (an attempt without an answer: ask, re-send, wait or park). Knows nothing of threads, event loops, databases or
+clocks. Invariants: an attempt is durable before its Send is asked for (I4); nothing is sent for a step whose replay differs from its
+record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 from recovery.core.contracts import Contract
 from recovery.core.contradictions import records, taken_in
 from recovery.core.entries import (
-    BRANCHES,
     FORMS,
-    NOW,
     Answered,
     Attempt,
-    Decision,
     Entry,
     Intent,
     Observation,
@@ -30,61 +27,34 @@ from recovery.core.entries import (
     Status,
 )
 from recovery.core.errors import (
-    Diverged,
     EffectInDoubt,
-    EffectInterrupted,
-    InvariantViolated,
-    KeyReused,
-    RecoveryError,
-    ReplayError,
-    StepInterrupted,
     Unresolved,
-    UsageError,
 )
 from recovery.core.evidence import Situation
-from recovery.core.gathering import Gate, Gathering
-from recovery.core.history import DecisionStep, EffectStep, History, Step
-from recovery.core.ids import ROOT, Epoch, digest_bytes
+from recovery.core.execution import Execution
+from recovery.core.execution import Unwind as Unwind
+from recovery.core.history import EffectStep, Step
+from recovery.core.ids import Epoch, digest_bytes
 from recovery.core.instants import iso
 from recovery.core.judgement import Judgement, conclude
 from recovery.core.operations import (
-    Append,
     Ask,
     Cancel,
     Close,
-    Decide,
-    Decided,
-    Draw,
-    Enter,
     HoldContract,
-    Leave,
     Now,
-    Op,
     Send,
     Sleep,
-    Turn,
 )
 from recovery.core.policy import Budget
 from recovery.core.request import Request, holding
 from recovery.core.rows import Action, ParkingReason
-from recovery.core.steps import OutOfOrder, Steps, branch_of, lies_in, upwards
-from recovery.core.steps import Unwind as Unwind
+from recovery.core.steps import branch_of
 from recovery.core.timing import CANCELLING, CLOSING, possibly_sent
 
 
-class _Rest(NamedTuple):
-    """How a run stands while a branch of it does not go on."""
-
-    status: Status
-    next_look_us: int | None
-    reason: str
-
-
-_GRAVEST_FIRST: Final = (Status.IN_DOUBT, Status.HELD, Status.WAITING)
-
-
 @dataclass(slots=True)
-class Machine:
+class Machine(Execution):
     """The state of one run under one claim.
 
     deadline_us: until when this call may wait for named times; None: as long as it takes.
@@ -93,10 +63,8 @@ class Machine:
     same_bytes: the code is of the version that opened the run; another one may make other bytes of the same arguments (A5).
     holds: contracts under which nothing is sent, by digest or name, as they were last read; asked for at each judgement.
     requests: what the workflow asked for, by step.
-    unsaid: entries that become durable with the next ones that build on them, by branch: a decision that could not be made, a gather.
     """
 
-    history: History
     epoch: Epoch
     budget: Budget
     deadline_us: int | None
@@ -106,179 +74,11 @@ class Machine:
     holds: Callable[[], frozenset[str]] = frozenset
     judgements: list[tuple[EffectStep, Judgement]] = field(default_factory=list)
     requests: dict[str, Request] = field(default_factory=dict)
-    steps: Steps = field(init=False)
-    _unsaid: dict[str, list[Decision]] = field(default_factory=dict)
-    _rests: dict[str, _Rest] = field(default_factory=dict)
-    _gates: dict[str, Gate] = field(default_factory=dict)
-    _branched: bool = False
-
-    def __post_init__(self) -> None:
-        self.steps = Steps.of(self.history.run_id, self.history.steps)
 
     @property
     def calls(self) -> dict[str, Any]:
         """The bound calls of the effects that the workflow has reached, by step."""
         return {step: request.subject for step, request in self.requests.items()}
-
-    @property
-    def stopped(self) -> Unwind | None:
-        """Why the run cannot go on now; the gravest, where several branches have stopped."""
-        return self.steps.stopped_at(ROOT)
-
-    # -- steps and branches --------------------------------------------------------------------------------------------
-
-    def begin(self, name: str, branch: str = ROOT, *, awaited: bool = True) -> str:
-        """The identity of the step that starts now. Synchronous, so that identities do not depend on scheduling."""
-        try:
-            return self.steps.begin(name, branch, awaited=awaited)
-        except OutOfOrder as other:
-            raise self.diverge(other.step, other.recorded, other.attempted) from None
-
-    def finish(self, step: str, error: BaseException | None = None) -> None:
-        """The step's call has returned, or raised `error`."""
-        branch = branch_of(step)
-        self.steps.finish(step)
-        if branch in self._gates:
-            self._gates[branch].leave(step)
-        if error is None or self.steps.stopped_at(branch) is not None:
-            return
-        recorded = self.history.steps.get(step)
-        if isinstance(recorded, EffectStep) and recorded.settled is None:
-            self.stop(error if isinstance(error, UsageError) else self._interrupted(recorded, type(error).__name__), branch)
-        elif isinstance(error, ReplayError):
-            self.stop(error)
-        elif not isinstance(error, Exception):
-            self.stop(StepInterrupted(run_id=self.history.run_id, step=step, reason=type(error).__name__), branch)
-        elif recorded is None and not any(entry.step == step for entry in self._unsaid.get(branch, [])):
-            reason = {"run_id": self.history.run_id, "step": step, "reason": type(error).__name__}
-            self.steps.unrecorded[branch] = error if isinstance(error, RecoveryError) else StepInterrupted(**reason)
-
-    def branch(self, name: str, parent: str = ROOT) -> str:
-        """A branch that begins now, and ends with the workflow at the latest."""
-        path = self.begin(name, parent, awaited=False)
-        self._note(path, BRANCHES, 1)
-        if parent in self._gates:
-            self._gates[path] = self._gates[parent]
-        return path
-
-    def gather(self, name: str, count: int, parent: str = ROOT) -> Gathering:
-        """Branches that begin now and are waited for together: a step of its own, until `joined`."""
-        step = self.begin(name, parent)
-        self._note(step, BRANCHES, count)
-        gate = self._gates.get(parent)
-        nested = gate is not None
-        if gate is None:
-            order = [done for done in self.history.completed if lies_in(done, step)]
-            gate = Gate(order) if order else None
-        gathering = Gathering(step, count, gate, nested)
-        if gate is not None:
-            self._gates |= {gathering.path(number): gate for number in range(count)}
-        gathering.open()
-        return gathering
-
-    def ended(self, gathering: Gathering, number: int) -> None:
-        """A gather's branch has come to its end by itself. Raises Unwind if its record goes on."""
-        if self.steps.stopped_at(gathering.path(number)) is None:
-            self._check_replayed(gathering.path(number))
-
-    def joined(self, gathering: Gathering) -> None:
-        """Every branch of a gather has ended. Raises the Unwind of the one that stopped: nothing may follow on it (I9)."""
-        gathering.close()
-        self.finish(gathering.step)
-        if (stopped := self.steps.stopped_at(gathering.step)) is not None:
-            raise stopped
-
-    def _note(self, step: str, form: str, value: Any) -> None:
-        """A fact about the workflow itself: durable with whatever builds on it, since a replay would find it again."""
-        recorded = self.history.steps.get(step)
-        if recorded is None:
-            self._branched = True
-            noted = Decision(step=step, fingerprint="", value=value, form=form, at_us=0)
-            self._unsaid.setdefault(branch_of(step), []).append(noted)
-            return
-        self._branched = True
-        decision = self._decision(step, recorded, form)
-        if decision.value != value:
-            raise self.diverge(step, f"{decision.value} branches", f"{value} branches")
-
-    def check_complete(self) -> None:
-        """The workflow has ended: every step that it began must have ended before, and every recorded one must have been replayed.
-
-        Raises Unwind. An outcome over an unsettled step would hide what that step may have done."""
-        self._check_replayed(ROOT)
-        for effect in self.history.unsettled:
-            raise self.stop(self._interrupted(effect, "the workflow ended first"))
-        self.steps.check_awaited()
-
-    def _check_replayed(self, branch: str) -> None:
-        try:
-            self.steps.check_replayed(branch)
-        except OutOfOrder as missing:
-            raise self.diverge(missing.step, missing.recorded, missing.attempted) from None
-
-    def _interrupted(self, effect: EffectStep, reason: str) -> EffectInterrupted:
-        intent = effect.intent
-        about = {"run_id": self.history.run_id, "step": effect.step, "effect": intent.effect, "key": intent.key}
-        return EffectInterrupted(**about, reason=reason)
-
-    def unsaid(self, branch: str = ROOT) -> list[Decision]:
-        """What becomes durable with the next entries of a branch: it was begun from some of it, and may build on the rest."""
-        paths = list(upwards(branch))[::-1] + [path for path in self._unsaid if path != branch and lies_in(path, branch)]
-        return [entry for path in paths for entry in self._unsaid.get(path, [])]
-
-    def stop(self, error: RecoveryError, branch: str | None = None) -> Unwind:
-        """Poison a branch and where it was begun from, or the whole run: nothing may begin there after this."""
-        return self.steps.stop(error, branch)
-
-    def diverge(self, step: str, recorded: str, attempted: str) -> Unwind:
-        return self.stop(Diverged(run_id=self.history.run_id, step=step, recorded=recorded, attempted=attempted))
-
-    async def _turn(self, step: str) -> None:
-        """Let a step of a gather return when all have that were completed before it, when it was recorded."""
-        gate = self._gates.get(branch_of(step))
-        if gate is not None and (waiting := gate.arrive(step)) is not None:
-            await Turn(waiting)
-
-    # -- decisions -----------------------------------------------------------------------------------------------------
-
-    async def decide(self, step: str, fingerprint: str, subject: Any) -> Decision:
-        """The recorded decision, or a new one, durable before it is returned.
-
-        A failure is kept back until something builds on it: a run that ends with it is left open, and may decide again."""
-        return await self.chosen(step, fingerprint, "", partial(_decided, subject))
-
-    async def draw(self, step: str, form: str) -> Decision:
-        """The recorded reading of the clock or random number, or a new one, durable before it is returned."""
-        return await self.chosen(step, "", form, _read if form == NOW else _drawn)
-
-    async def chosen(
-        self, step: str, fingerprint: str, form: str, choose: Callable[[], Coroutine[Op[Any], Any, Decided]]
-    ) -> Decision:
-        """What is recorded, or what `choose` gives now."""
-        recorded = self.history.steps.get(step)
-        if recorded is None:
-            decided = await choose()
-            entry = Decision(
-                step=step, fingerprint=fingerprint, value=decided.value, error=decided.error, form=form, at_us=await Now()
-            )
-            if entry.error:
-                self._unsaid.setdefault(branch_of(step), []).append(entry)
-            else:
-                await self._append(step, [entry])
-        else:
-            entry = self._decision(step, recorded, form)
-            if entry.fingerprint and fingerprint and entry.fingerprint != fingerprint:
-                raise self.diverge(step, f"a decision from arguments {entry.fingerprint[:12]}", f"one from {fingerprint[:12]}")
-        await self._turn(step)
-        return entry
-
-    def _decision(self, step: str, recorded: Step, form: str) -> Decision:
-        """What is recorded, if it is a decision of this form. Raises Unwind."""
-        if not isinstance(recorded, DecisionStep):
-            raise self.diverge(step, f"effect {recorded.intent.effect}", FORMS[form])
-        if recorded.decision.form != form:
-            raise self.diverge(step, FORMS[recorded.decision.form], FORMS[form])
-        return recorded.decision
 
     # -- effects -------------------------------------------------------------------------------------------------------
 
@@ -456,62 +256,3 @@ class Machine:
             "key": effect.intent.key,
             "reason": reason,
         }
-
-    async def _append(
-        self,
-        step: str,
-        wanted: Sequence[Entry] | Callable[[int], Sequence[Entry]],
-        status: Status = Status.RUNNING,
-        next_look_us: int | None = None,
-        reason: str = "",
-    ) -> None:
-        """Make entries of one step durable, with what they build on. A function: of how many entries will stand before them."""
-        if not wanted:
-            return
-        if self._branched:
-            await Enter()
-        try:
-            branch = branch_of(step)
-            unsaid = self.unsaid(branch)
-            entries = wanted(self.history.length + len(unsaid)) if callable(wanted) else wanted
-            try:
-                await Append((*unsaid, *entries), *self._standing(branch, _Rest(status, next_look_us, reason)))
-            except KeyReused:
-                raise  # nothing was written and nothing will be sent; the run may end with it, and take no later step
-            except RecoveryError as error:
-                raise self.stop(error) from error
-            except Exception as error:  # no store may fail so: our bug, told as one
-                raise InvariantViolated(f"run {self.history.run_id}: an append failed in a way that no store may") from error
-            for said in unsaid:
-                self._unsaid[branch_of(said.step)].remove(said)
-            for durable in (*unsaid, *entries):
-                self.history.add(durable)
-        finally:
-            if self._branched:
-                await Leave()
-
-    def _standing(self, branch: str, rest: _Rest) -> _Rest:
-        """How the run stands while one branch goes on or rests: as the gravest rest of any, with the next look of the earliest."""
-        if rest.status is Status.RUNNING:
-            self._rests.pop(branch, None)
-        else:
-            self._rests[branch] = rest
-        if not self._rests:
-            return rest
-        gravest = next(rest for status in _GRAVEST_FIRST for rest in self._rests.values() if rest.status is status)
-        looks = [rest.next_look_us for rest in self._rests.values() if rest.next_look_us is not None]
-        return gravest._replace(next_look_us=min(looks, default=None))
-
-
-async def _decided(subject: Any) -> Decided:
-    return await Decide(subject)
-
-
-async def _read() -> Decided:
-    """Microseconds since the Unix epoch."""
-    return Decided(await Now())
-
-
-async def _drawn() -> Decided:
-    """128 bits, in hex: more than JSON's numbers hold."""
-    return Decided(f"{await Draw():032x}")

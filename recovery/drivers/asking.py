@@ -54,7 +54,7 @@ class Surroundings:
     progress: Progress | None = None
     nap_seconds_max: float = 1.0
     draw: Callable[[], int] = lambda: secrets.randbits(128)
-    threads_max: int = 32  # of one gather in a `def` workflow; 1: its branches run one after the other, in the caller's thread
+    at_once: int | None = None  # branches of one gather; None: 32 threads in a `def` workflow, all in an `async def`
 
     def question(self, operation: Send | Ask | Close | Cancel, run_id: str, now_us: int, stamped_us: int | None = None) -> Question:
         """The call that this operation asks for. `now_us`: the wall clock, just read; `stamped_us`: the boot clock when the attempt was

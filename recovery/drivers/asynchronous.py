@@ -130,7 +130,7 @@ class AsyncSession:
         """Begun here, before any await, as a step is."""
         machine = self._session.machine
         branching = Branching(machine, machine.gather(name, len(bodies), self._branch), self._driver.pure)
-        return self._gathered(bodies, width(limit, len(bodies), len(bodies)), branching)
+        return self._gathered(bodies, width(len(bodies), limit, self._driver.surroundings.at_once), branching)
 
     async def _gathered(
         self, bodies: Sequence[Callable[[AsyncRun], Coroutine[Any, Any, Any]]], tasks: int, branching: Branching
@@ -138,9 +138,10 @@ class AsyncSession:
         async def run(number: int, path: str) -> Any:
             return await bodies[number](self._run(path))
 
-        workers = [asyncio.ensure_future(branching.work(run)) for _ in range(tasks)]
+        workers = [asyncio.ensure_future(work) for work in branching.works(run, tasks)]
         try:
-            await asyncio.wait(workers)
+            if workers:
+                await asyncio.wait(workers)
         except asyncio.CancelledError:  # what a branch was doing is unknown from here on; raised again once all have ended
             branching.break_off()
             for worker in workers:

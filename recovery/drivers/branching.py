@@ -1,7 +1,7 @@
 """Branching: one gather as it is carried out, once for both colours.
 
 Owns which branch runs next, what each came to, and what the gather comes to. Knows nothing of threads or tasks: whoever runs branches
-calls `work` in each. Invariants: every branch that was started is waited for; a branch that fails or stops keeps no other from going on;
+carries out `works`. Invariants: every branch that was started is waited for; a branch that fails or stops keeps no other from going on;
 nothing follows on a gather of which a branch has stopped.
 """
 
@@ -33,10 +33,14 @@ class Branching:
     _failures: dict[int, BaseException] = field(default_factory=dict)
     _broken: bool = False  # interrupted: nothing new is started
 
-    async def work(self, run: RunBranch) -> None:
+    def works(self, run: RunBranch, at_once: int) -> list[Coroutine[Any, Any, None]]:
+        """What to carry out at the same time. Each has its first branch from here on: none may look alone before the others begin."""
+        with self.pure:
+            return [self._work(run, number) for _ in range(at_once) if (number := self.gathering.take()) is not None]
+
+    async def _work(self, run: RunBranch, number: int | None) -> None:
         """Run one branch after the other, as long as there are any that nobody has started."""
-        previous: int | None = None
-        while (number := self._next(previous)) is not None:
+        while number is not None:
             try:
                 value = await run(number, self.gathering.path(number))
                 with self.pure:
@@ -46,7 +50,7 @@ class Branching:
                 self._broken = self._broken or not isinstance(error, Exception | Unwind | BaseExceptionGroup)
             else:
                 self._values[number] = value
-            previous = number
+            number = self._next()
 
     def break_off(self) -> None:
         """Whoever gathers was interrupted."""
@@ -69,11 +73,11 @@ class Branching:
             raise self._first_failure()
         return [self._values[number] for number in sorted(self._values)]
 
-    def _next(self, previous: int | None) -> int | None:
+    def _next(self) -> int | None:
+        """A branch has ended."""
         with self.pure:
             number = None if self._broken or self.machine.steps.whole is not None else self.gathering.take()
-            if previous is not None:
-                self.gathering.ended()
+            self.gathering.ended()
             return number
 
     def _first_failure(self) -> BaseException:
@@ -86,9 +90,9 @@ class Branching:
         return error
 
 
-def width(limit: int | None, branches: int, at_most: int) -> int:
+def width(branches: int, *limits: int | None) -> int:
     """How many branches go on at the same time."""
-    return max(1, min(branches, at_most, limit if limit is not None else at_most))
+    return max(1, min([branches, *(limit for limit in limits if limit is not None)]))
 
 
 def bodies_of(fn: Any, items: Sequence[Any]) -> list[Any]:

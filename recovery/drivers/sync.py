@@ -9,7 +9,7 @@ import contextvars
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from recovery.core.entries import NOW, RANDOM
@@ -28,6 +28,8 @@ from recovery.drivers.session import Session
 from recovery.storage.writer import Writer
 
 T = TypeVar("T")
+
+THREADS_MAX: Final = 32  # of one gather
 
 
 def finish(procedure: Coroutine[Any, Any, T]) -> T:
@@ -126,15 +128,18 @@ class SyncSession:
         async def run(number: int, path: str) -> Any:
             return bodies[number](self._run(path))
 
-        self._together(width(limit, len(bodies), self._driver.surroundings.threads_max), branching, run)
+        self._together(width(len(bodies), limit, self._driver.surroundings.at_once or THREADS_MAX), branching, run)
         return branching.come()
 
     def _together(self, threads: int, branching: Branching, run: RunBranch) -> None:
         """Run branches in threads, or one after the other in this one. Whoever interrupts waits for what is under way."""
+        works = branching.works(run, threads)
         if threads == 1:
-            return finish(branching.work(run))
+            for work in works:
+                finish(work)
+            return
         context = contextvars.copy_context
-        workers = [threading.Thread(target=context().run, args=(finish, branching.work(run))) for _ in range(threads)]
+        workers = [threading.Thread(target=context().run, args=(finish, work)) for work in works]
         try:
             for worker in workers:
                 worker.start()
@@ -146,7 +151,6 @@ class SyncSession:
                 if worker.ident is not None:
                     worker.join()
             raise
-        return None
 
     def _run(self, branch: str) -> Run:
         return Run(SyncSession(self._driver, self._session, branch))

@@ -21,6 +21,7 @@ from recovery.core.errors import RecoveryError
 from recovery.core.policy import Budget, Lease
 from recovery.definitions.recovered import Recovered
 from recovery.definitions.workflow import Workflow
+from recovery.drivers.asking import Progress, Surroundings
 from recovery.engine import AsyncEngine, Engine
 from recovery.engine.wiring import Wiring
 from recovery.operators.resolving import Resolved
@@ -43,6 +44,10 @@ class _Placed(Wiring):
         """No thread renews leases: a world has one running process at a time, and one that stands still renews nothing."""
         made = super().world(wait_for_owner=wait_for_owner, budget=budget)
         return replace(made, hold=lambda _row: None, drop=lambda _row: None)
+
+    def surroundings(self, progress: Progress | None = None) -> Surroundings:
+        """Branches one after the other: a scenario has one order of events, and random numbers that a seed would give again."""
+        return replace(super().surroundings(progress), at_once=1, draw=lambda: next(self.numbers))
 
     def identify(self, token: str) -> Owner:
         return self.process.owner(token)

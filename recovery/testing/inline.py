@@ -15,7 +15,7 @@ from recovery.definitions.effect import Effect
 from recovery.definitions.rejection import encode_rejection
 from recovery.definitions.run import Applied, AsyncRun, Rejected, Run
 from recovery.definitions.workflow import Workflow
-from recovery.testing.steps import Attempt, Decide, Fail, Perform, Return, Step, Try
+from recovery.testing.steps import Attempt, Decide, Fail, Gather, Perform, Return, Step, Try
 
 NAME: Final = "scenario"
 
@@ -57,8 +57,7 @@ class Program:
 
     def execute(self, given: Any) -> Ask:
         """Make the requests of one execution; its value is the workflow's."""
-        returned = yield from self._block(self.steps, {"input": given})
-        return None if returned is None else returned.value
+        return (yield from self._branch_of(self.steps, {"input": given}))
 
     def _block(self, steps: list[Step], known: dict[str, Any]) -> Generator[Request, Any, _Returned | None]:
         for step in steps:
@@ -76,6 +75,8 @@ class Program:
                     returned = yield from self._guarded(step, known)
                     if returned is not None:
                         return returned
+                case Gather():
+                    known[step.as_] = list((yield self._gathered(step, known)))
                 case Return():
                     return _Returned(resolved(step.return_, known))
                 case Fail():
@@ -104,6 +105,20 @@ class Program:
             return (yield from self._block(step.rejected, known))
         known[name] = came.value
         return (yield from self._block(step.applied, known))
+
+    def _gathered(self, step: Gather, known: dict[str, Any]) -> Request:
+        def body(steps: list[Step]) -> Callable[[Run | AsyncRun], Any]:
+            def go(run: Run | AsyncRun) -> Any:
+                asked = self._branch_of(steps, dict(known))
+                return _awaited(asked, run) if isinstance(run, AsyncRun) else _called(asked, run)
+
+            return go
+
+        return Request("gather", lambda run: run.gather(*map(body, step.gather)))
+
+    def _branch_of(self, steps: list[Step], known: dict[str, Any]) -> Ask:
+        returned = yield from self._block(steps, known)
+        return None if returned is None else returned.value
 
     def _guarded(self, step: Try, known: dict[str, Any]) -> Generator[Request, Any, _Returned | None]:
         try:

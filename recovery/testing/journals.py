@@ -186,7 +186,7 @@ def in_words(entry: Entry) -> str:
         case Opened():
             return f"opened {entry.workflow} {codec.dumps(entry.input)}"
         case Decision():
-            return f"decision {entry.step} = {codec.dumps(entry.value)}"
+            return f"{entry.form or 'decision'} {entry.step} = {codec.dumps(entry.value)}"
         case Intent():
             first = f", attempt {entry.attempt.number} {entry.attempt.purpose}" if entry.attempt else ""
             return f"intent {entry.step} {entry.effect} {codec.dumps(entry.arguments)}{first}"

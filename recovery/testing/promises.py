@@ -17,6 +17,7 @@ from recovery.core.history import EffectStep
 from recovery.core.ids import ROOT
 from recovery.core.judgement import NAME_TAKEN
 from recovery.core.rows import Action
+from recovery.core.steps import branch_of, lies_in
 from recovery.storage.reading import Loaded
 from recovery.testing.judging import judged_again
 from recovery.testing.ledger import Claimed, Declined, Durable, Ended, Executed, Left
@@ -245,7 +246,7 @@ def _last_call_recovered(world: World, run_id: str) -> bool:
 
 
 def i9_doubt_stops(world: World) -> Problems:
-    """After an effect in doubt no later step starts, and the run does not end."""
+    """After an effect in doubt no later step of its branch starts, nor one that its branch was begun from, and the run does not end."""
     for run_id, loaded in world.runs.items():
         doubtful: set[str] = set()
         for entry in loaded.entries:
@@ -253,12 +254,14 @@ def i9_doubt_stops(world: World) -> Problems:
                 (doubtful.add if entry.action == Action.PARK else doubtful.discard)(entry.step)
             elif isinstance(entry, Settled) and entry.step != ROOT:
                 doubtful.discard(entry.step)
-            elif doubtful and (isinstance(entry, Intent | Decision) or (isinstance(entry, Settled) and entry.step == ROOT)):
-                yield f"{run_id}: {entry.step or 'the end of the run'} came while {min(doubtful)} was in doubt"
+            elif isinstance(entry, Intent | Decision) or (isinstance(entry, Settled) and entry.step == ROOT):
+                depended = [step for step in sorted(doubtful) if lies_in(branch_of(step), branch_of(entry.step))]
+                if depended:
+                    yield f"{run_id}: {entry.step or 'the end of the run'} came while {depended[0]} was in doubt"
 
 
 def i10_output_commit(world: World) -> Problems:
-    """An effect leaves only after every earlier step is durable; an outcome only after the run's end is."""
+    """An effect leaves only after every earlier step that it can depend on is durable; an outcome only after the run's end is."""
     open_steps: dict[str, list[str]] = {}
     ended: set[str] = set()
     for event in world.events:
@@ -271,7 +274,8 @@ def i10_output_commit(world: World) -> Problems:
                 elif isinstance(entry, Settled) and entry.step in open_steps.get(event.run_id, []):
                     open_steps[event.run_id].remove(entry.step)
         elif isinstance(event, Left):
-            earlier = [step for step in open_steps.get(event.run_id, []) if step != event.step]
+            branch = branch_of(event.step)
+            earlier = [step for step in open_steps.get(event.run_id, []) if step != event.step and lies_in(branch_of(step), branch)]
             if earlier:
                 yield f"{event.run_id}: {event.step} left while {earlier[0]} was not settled"
         elif isinstance(event, Ended) and event.exit in {"settled", "failed"} and event.run_id not in ended:

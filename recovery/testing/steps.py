@@ -62,6 +62,13 @@ class Try(Strict):
     finally_: list[Step] = Field(default_factory=list, alias="finally", description="what follows in any case")
 
 
+class Gather(Strict):
+    """Branches that go on beside each other. What a branch names stays its own; their values come together as a list."""
+
+    gather: list[list[Step]] = Field(min_length=1, description="the steps of each branch; what one returns is its value")
+    as_: Name = Field("gather", alias="as", description="the name under which later steps find the values, in order")
+
+
 class Return(Strict):
     """End the workflow with this value."""
 
@@ -79,12 +86,13 @@ Step: TypeAlias = Annotated[
     | Annotated[Perform, Tag("perform")]
     | Annotated[Attempt, Tag("attempt")]
     | Annotated[Try, Tag("try")]
+    | Annotated[Gather, Tag("gather")]
     | Annotated[Return, Tag("return")]
     | Annotated[Fail, Tag("fail")],
-    by_verb("decide", "perform", "attempt", "try", "return", "fail"),
+    by_verb("decide", "perform", "attempt", "try", "gather", "return", "fail"),
 ]
 
-STEPS = (Decide, Perform, Attempt, Try, Return, Fail)
+STEPS = (Decide, Perform, Attempt, Try, Gather, Return, Fail)
 
 
 class Module(Strict):
