@@ -181,17 +181,23 @@ workflow:
             with: {sku: FILTER-A, qty: $plan.qty}
             name: more
             rejected:
-              - return: {got: $got.qty, more: $more, note: $plan.note, input: $input}
+              - gather:
+                  - - return: $input
+                  - - decide: inside
+                      value: 7
+                    - return: $inside
+                as: both
+              - return: {got: $got.qty, more: $more, note: $plan.note, input: $input, both: $both}
   - fail: not reached
 timeline:
   - run: A
     input: [1]
     expect:
       exit: settled
-      outcome: {got: 2, more: {error: OutOfStock, sku: FILTER-A, available: 1}, note: $price, input: [1]}
+      outcome: {got: 2, more: {error: OutOfStock, sku: FILTER-A, available: 1}, note: $price, input: [1], both: [[1], 7]}
 expect:
   executions: {reserve#1: 1}
-  asked: {plan: 1}
+  asked: {plan: 1, inside: 1}
 """
 
 

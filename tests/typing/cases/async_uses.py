@@ -142,3 +142,24 @@ async def runs(database: str) -> None:
         await engine.run("r", resolve, 7)  # expect-error: wrong input
         wrong: str = engine.run("r", resolve, "incident")  # expect-error: a coroutine
         print(wrong)
+
+
+@workflow
+async def branches(run: AsyncRun) -> int:
+    async def one(branch: AsyncRun, number: int) -> str:
+        return str(await branch.decide("number", lambda: number))
+
+    async def booked(branch: AsyncRun) -> Reservation:
+        return await branch.perform(reserve(sku="FILTER-A", units=1))
+
+    async def numbered(branch: AsyncRun) -> str:
+        return await one(branch, 1)
+
+    assert_type(await run.gather(booked, numbered), tuple[Reservation, str])
+    assert_type(await run.gather(*[booked, booked]), tuple[Reservation, ...])
+    assert_type(await run.map(one, [1, 2]), list[str])
+    assert_type((await run.now()).year, int)
+    await run.map(one, ["a"])  # expect-error: items of another type
+    await run.gather(one)  # expect-error: a body that wants more than a run
+    await run.gather(booked(run))  # expect-error: a value, not a body
+    return len(await run.gather(booked))

@@ -240,3 +240,24 @@ async def wrong_run(run: Run) -> None:
 
 wrong_run.bind()  # expect-error: an async def takes AsyncRun
 never: Effect[[int], str] = notify  # expect-error: other parameters and outcome
+
+
+@workflow
+def branches(run: Run) -> int:
+    def one(branch: Run, number: int) -> str:
+        return str(branch.decide("number", lambda: number))
+
+    def booked(branch: Run) -> Reservation:
+        return branch.perform(reserve(sku="FILTER-A", units=1))
+
+    def numbered(branch: Run) -> str:
+        return one(branch, 1)
+
+    assert_type(run.gather(booked, numbered), tuple[Reservation, str])
+    assert_type(run.gather(*[booked, booked]), tuple[Reservation, ...])
+    assert_type(run.map(one, [1, 2]), list[str])
+    assert_type((run.now()).year, int)
+    run.map(one, ["a"])  # expect-error: items of another type
+    run.gather(one)  # expect-error: a body that wants more than a run
+    run.gather(booked(run))  # expect-error: a value, not a body
+    return len(run.gather(booked))
