@@ -16,9 +16,10 @@ from typing import Any
 
 import httpx
 
-from recovery import Absent, Answer, AsyncRun, Call, Found, Run, contracts, effect, workflow
+from recovery import Absent, Answer, AsyncRun, Call, Found, ReplyWas, Run, contracts, effect, workflow
 from recovery.errors import NotExecuted
 from tests.crash.workflows import (
+    RESENDING,
     SCARCE,
     SERVICE,
     SKU,
@@ -91,6 +92,20 @@ def reserve_blind(call: Call, *, sku: str, units: int) -> Booking:
         return booked(client.reserve(sku, units, idempotency_key=fresh(call), timeout=seconds(call)), call, lost=False)
 
 
+@effect(RESENDING, environment=environment, timeout=TIMEOUT)
+def reserve_lying(call: Call, *, sku: str, units: int) -> Booking:
+    """Its contract says that the service knows the key again, and it does not."""
+    with service() as client, translated():
+        made = client.reserve(sku, units, idempotency_key=fresh(call), timeout=seconds(call))
+    raise ReplyWas(Found(Booking(made.id, made.units), receipt=made.id))
+
+
+@effect(RESENDING, environment=environment, timeout=TIMEOUT, name="reserve_lying")
+async def reserve_lying_async(call: Call, *, sku: str, units: int) -> Booking:
+    booking = await send_fresh(call, sku, units)
+    raise ReplyWas(Found(booking, receipt=booking.id))
+
+
 async def send_fresh(call: Call, sku: str, units: int) -> Booking:
     async with async_service() as client:
         with translated():
@@ -137,6 +152,10 @@ KINDS: dict[str, Kind] = {
 }
 
 
+LYING = {"lying": Kind((reserve_lying, reserve_lying_async), {"sku": SKU})}
+"""Not drawn: an effect that happens twice under it is the service's fault, and is to be said."""
+
+
 def key_of(run_id: str, number: int, generation: int = 0) -> str:
     """The key of a run's step, from 1 on; `generation`: from 1 on where a key can be closed."""
     return f"{run_id}:{number}:{generation}" if generation else f"{run_id}:{number}"
@@ -147,7 +166,7 @@ def mixed(run: Run, steps: list[str]) -> Mixed:
     plan = run.decide("plan", choose, 2)
     outcomes: list[str] = []
     for number, name in enumerate(steps, 1):
-        kind = KINDS[name]
+        kind = (KINDS | LYING)[name]
         for generation in count(1):
             bound = kind.effects[0](units=plan.units, **kind.arguments)
             try:
@@ -165,7 +184,7 @@ async def mixed_async(run: AsyncRun, steps: list[str]) -> Mixed:
     plan = await run.decide("plan", choose_async, 2)
     outcomes: list[str] = []
     for number, name in enumerate(steps, 1):
-        kind = KINDS[name]
+        kind = (KINDS | LYING)[name]
         for generation in count(1):
             bound = kind.effects[1](units=plan.units, **kind.arguments)
             try:

@@ -77,25 +77,27 @@ class Stage:
         self.service.__exit__(None, None, None)
         self.journal.close()
 
-    def new_run(self, shape: str, colour: str) -> Story:
-        return Story(self, shape, colour, f"{shape}-{colour}-{next(_numbers)}")
+    def new_run(self, shape: str, colour: str, steps: str = "") -> Story:
+        return Story(self, shape, colour, f"{shape}-{colour}-{next(_numbers)}", steps)
 
 
 @dataclass
 class Story:
-    """One run and the processes that worked on it."""
+    """One run and the processes that worked on it. steps: what the shape `mixed` does, which has no checks of its own here."""
 
     stage: Stage
     shape: str
     colour: str
     run_id: str
+    steps: str = ""
     durable: list[Row] = field(default_factory=list)
 
     # -- acting --------------------------------------------------------------------------------------------------------
 
     def arguments(self, command: str, **options: float) -> list[str]:
         said = [part for name, value in options.items() for part in (f"--{name}", str(value))]
-        return [command, self.shape, self.run_id, "--db", self.stage.url, "--colour", self.colour, *said]
+        steps = ["--steps", self.steps] if self.steps else []
+        return [command, self.shape, self.run_id, "--db", self.stage.url, "--colour", self.colour, *steps, *said]
 
     def environment(self, armed: str = "", stop_at: str = "") -> Mapping[str, str]:
         return {SERVICE: self.stage.inventory.url, VARIABLE: armed, STOP: stop_at}

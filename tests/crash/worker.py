@@ -7,7 +7,7 @@
 
 RECOVERY_CRASH_AT makes it kill itself, as everywhere. RECOVERY_STOP_AT=POINT[:N] makes it stop itself (SIGSTOP), like a machine that freezes;
 POINT may be `any`: the N-th point that it passes. RECOVERY_KILL_AFTER=N kills it at that one, RECOVERY_KILL_AFTER=Nus after N microseconds of
-its processor time, wherever it then is. As a nursery it imports everything once and then forks a worker for each start that is asked for on
+its processor time, wherever it then is. RECOVERY_FULL_AT=POINT:FILE lets no file grow beyond the size that FILE has there. As a nursery it imports everything once and then forks a worker for each start that is asked for on
 its standard input, since importing costs more than a run.
 """
 
@@ -22,6 +22,7 @@ import importlib
 import json
 import math
 import os
+import resource
 import signal
 import sys
 import time
@@ -42,6 +43,7 @@ from tests.crash.workflows import WORKFLOWS
 
 STOP = "RECOVERY_STOP_AT"
 KILL = "RECOVERY_KILL_AFTER"
+FULL = "RECOVERY_FULL_AT"
 ANY = "any"
 UNITS = 2
 SHAPES = {colour: WORKFLOWS[colour] | MIXED[colour] for colour in WORKFLOWS}
@@ -75,10 +77,11 @@ class Hurried:
 class Passages:
     """Every point passed, in order; stops or kills the process where it was told to, and says there where that is."""
 
-    def __init__(self, stop_at: str = "", kill_after: str = "") -> None:
+    def __init__(self, stop_at: str = "", kill_after: str = "", full_at: str = "") -> None:
         self.points: list[str] = []
         self._stop_at, _, occurrence = stop_at.partition(":")
         self._occurrence = int(occurrence or 1)
+        self._full_at, _, self._full = full_at.partition(":")
         self._kill_at = int(kill_after) if kill_after and not kill_after.endswith("us") else 0
 
     def __call__(self, point: str) -> None:
@@ -88,6 +91,9 @@ class Passages:
             and (len(self.points) if self._stop_at == ANY else self.points.count(point)) == self._occurrence
         ):
             _end_at(point, signal.SIGSTOP)
+        if point == self._full_at:
+            size, (_, hard) = Path(self._full).stat().st_size, resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
         if len(self.points) == self._kill_at:
             _end_at(point, signal.SIGKILL)
 
@@ -160,7 +166,7 @@ def ordered(arguments: list[str]) -> int:
 def worked(arguments: list[str]) -> int:
     asked = _parser().parse_args(arguments)
     kill = os.environ.get(KILL, "")
-    passages = Passages(os.environ.get(STOP, ""), kill)
+    passages = Passages(os.environ.get(STOP, ""), kill, os.environ.get(FULL, ""))
     if kill.endswith("us"):
         kill_after(int(kill.removesuffix("us")))
     report: dict[str, Any] = {"pid": os.getpid(), "passages": passages.points}
