@@ -31,9 +31,10 @@ class MemoryJournal:
 
     url = "memory://"
 
-    def __init__(self) -> None:
+    def __init__(self, namespace: str | None = None) -> None:
+        """namespace: the name of a database whose plays this one repeats; a random one of its own by default."""
         self._lock = threading.Lock()
-        self._namespace = secrets.token_hex(16)
+        self._namespace = namespace or secrets.token_hex(16)
         self._incarnation = 0
         self._runs: dict[str, _Run] = {}
         self._keys: dict[tuple[str, str, str], tuple[str, str, str]] = {}

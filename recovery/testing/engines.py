@@ -99,7 +99,7 @@ class Program:
 
     def _came(self, verb: str, run_id: str, budget_us: int | None, call: Callable[[], Any]) -> Ended:
         """Make the call and write down what it came to. Raises Killed."""
-        began_us = self.process.now_us()
+        began_us = self.process.now_us() - self.process.stood_us
         exit_, value, error, message = "settled", None, "", ""
         rows: tuple[str, ...] = ()
         try:
@@ -129,7 +129,7 @@ class Program:
             error=error,
             message=message,
             rows=rows,
-            took_us=now_us - began_us,
+            took_us=now_us - self.process.stood_us - began_us,
             budget_us=budget_us,
         )
         said = f": {message}" if message else f" with {value!r}" if exit_ == "settled" else ""

@@ -11,17 +11,21 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from recovery.core.instants import instant_us
 from recovery.definitions.answer import Answer, Found, NotSent, Refused, ReplyWas, Unreachable
 from recovery.definitions.batched import Batched
 from recovery.definitions.call import Call
 from recovery.definitions.rejection import Rejection
 from recovery.testing.clock import ManualClock
+from recovery.testing.footprints import Footprint
 from recovery.testing.knobs import NAMING, Knobs, Marking, Outcome, Request, Value
 from recovery.testing.ledger import Asked, Executed, Ledger, Left
 from recovery.testing.stockroom import Stockroom
 from recovery.testing.warehouse import Saved, Warehouse
+
+T = TypeVar("T")
 
 Gate = Callable[[str], None]
 """Called at the named places inside the environment, in the sender's thread; it may block, or raise and never return."""
@@ -38,10 +42,11 @@ PLACES: Final = {
 
 @dataclass(slots=True)
 class _Copy:
-    """A request on its way, and what came of it."""
+    """A request on its way, and what came of it. due_us: when it arrives at the latest; None: not by itself."""
 
     request: Request
     takes_us: int = 0
+    due_us: int | None = None
     arrived: bool = False
     abandoned: bool = False
     outcome: Outcome | None = None
@@ -54,6 +59,7 @@ class Faults:
     hold: list[int | None] = field(
         default_factory=list
     )  # for how many microseconds the next requests are held; None: until delivered
+    duplicate: list[int | None] = field(default_factory=list)  # as `hold`, for a copy of the next requests
     takes_us: list[int] = field(default_factory=list)  # how long the next requests are worked on
     drop_replies: int = 0
     down: bool = False
@@ -71,8 +77,23 @@ class SimulatedEnvironment:
         self._ledger = ledger or Ledger(clock.wall_us())
         self.warehouse = Warehouse(clock, self._ledger, knobs or Knobs(), Stockroom(self._ledger, dict(stock)))
         self._knobs = self.warehouse.knobs
+        self.settle_us: int | None = None  # assumption A2, enforced: what has arrived acts no later than so long after its deadline
         self._waiting: list[_Copy] = []
         self._backup: Saved | None = None
+
+    def standing(self) -> object:
+        """Everything that its future depends on: equal for two environments which nobody can tell apart. Not that of the ledger."""
+        on_the_way = [
+            (copy.request.call.key, copy.request.call.attempt, copy.request.call.epoch, copy.takes_us, copy.due_us)
+            for copy in self._waiting
+            if not copy.arrived and not (copy.abandoned and self._knobs.disconnect_cancels)
+        ]
+        return self.faults, on_the_way, self.warehouse.standing()
+
+    @property
+    def held(self) -> int:
+        """How many copies are on their way and can be delivered."""
+        return sum(not copy.arrived for copy in self._waiting)
 
     @property
     def stock(self) -> dict[str, int]:
@@ -87,9 +108,9 @@ class SimulatedEnvironment:
                 counted[event.key] = counted.get(event.key, 0) + 1
         return counted
 
-    def connect(self, process: str, gate: Gate = lambda _place: None) -> Connection:
+    def connect(self, process: str, gate: Gate = lambda _place: None, footprint: Footprint | None = None) -> Connection:
         """The way in for one process."""
-        return Connection(self, process, gate)
+        return Connection(self, process, gate, footprint or Footprint())
 
     def deliver(self) -> int:
         """Let every held copy arrive now; how many there were."""
@@ -115,10 +136,13 @@ class SimulatedEnvironment:
         if self.faults.down:
             raise ReplyWas(NotSent()) if self.faults.refuses else ConnectionError("the environment is down")
         copy = _Copy(request, self.faults.takes_us.pop(0) if self.faults.takes_us else 0)
+        if self.faults.duplicate:
+            self._travel(_Copy(request), self.faults.duplicate.pop(0), f"a copy of {call.key}")
         try:
             if self.faults.hold:
                 self._hold(copy, self.faults.hold.pop(0), gate)
             else:
+                self._act_in_time(copy)
                 gate("environment.received")
                 if request.marking is Marking.HOLD:
                     self.warehouse.hold(request)
@@ -174,15 +198,26 @@ class SimulatedEnvironment:
     def _hold(self, copy: _Copy, held_us: int | None, gate: Gate) -> None:
         """The copy travels on its own from here; its sender waits until it arrives, or until it gives up."""
         call, now_us = copy.request.call, self._clock.wall_us()
-        self._waiting.append(copy)
         gives_up_us = now_us + round(call.remaining_seconds() * 1_000_000)
-        self._tell(f"{call.key} is held" + (f" for {timedelta(microseconds=held_us)}" if held_us is not None else ""))
-        if held_us is not None:
-            self._clock.at(now_us + held_us, lambda: self._arrive(copy))
+        self._travel(copy, held_us, call.key)
         gate("environment.held")
         self._clock.advance_to(gives_up_us if held_us is None else min(gives_up_us, now_us + held_us))
         if not copy.arrived:
             raise TimeoutError("no reply in time")
+
+    def _travel(self, copy: _Copy, held_us: int | None, what: str) -> None:
+        """Into the network for so long, None: until it is delivered."""
+        self._waiting.append(copy)
+        self._tell(f"{what} is held" + (f" for {timedelta(microseconds=held_us)}" if held_us is not None else ""))
+        if held_us is not None:
+            copy.due_us = self._clock.wall_us() + held_us
+            self._clock.at(copy.due_us, lambda: self._arrive(copy))
+
+    def _act_in_time(self, copy: _Copy) -> None:
+        """Whoever stands still between arrival and effect does so within A2, where that is enforced; one who dies never acts."""
+        if self.settle_us is not None:
+            copy.due_us = instant_us(copy.request.call.send_until) + self.settle_us
+            self._clock.at(copy.due_us, lambda: None if copy.abandoned else self._arrive(copy))
 
     def _arrive(self, copy: _Copy) -> None:
         if copy.arrived:
@@ -224,39 +259,48 @@ class Connection:
     _environment: SimulatedEnvironment = field(repr=False)
     _process: str
     _gate: Gate = field(repr=False)
+    _footprint: Footprint = field(repr=False)
 
     def reserve(self, call: Call, arguments: Mapping[str, Any], marking: Marking = Marking.KEY) -> Value:
         """Send one request for `sku` and `qty`, or for all or none of `items`. Raises OutOfStock, ReplyWas, or an OSError where no reply came."""
-        self._gate("")
-        came: Any = self._environment.submit(Request(call=call, arguments=arguments, marking=marking), self._process, self._gate)
+        request = Request(call=call, arguments=arguments, marking=marking)
+        came: Any = self._heard(lambda: self._environment.submit(request, self._process, self._gate), sends=True)
         return dict(came)
 
     def reserve_each(self, call: Call, items: list[dict[str, Any]], marking: Marking = Marking.KEY) -> Batched[Value]:
         """Send one request for several items, each with a result of its own. Raises as `reserve`."""
-        self._gate("")
         request = Request(call=call, arguments={"items": items}, marking=marking)
-        came: Any = self._environment.submit(request, self._process, self._gate)
+        came: Any = self._heard(lambda: self._environment.submit(request, self._process, self._gate), sends=True)
         return came if isinstance(came, Batched) else Batched(())
 
     def look_up(self, call: Call, items: int = 0, marking: Marking = Marking.KEY) -> Answer[Value]:
         """Ask, read-only. items: how many a batch has whose items have results of their own."""
-        self._gate("")
-        return self._environment.look_up(call, self._process, items, marking)
+        return self._heard(lambda: self._environment.look_up(call, self._process, items, marking))
 
     def close(self, call: Call) -> Answer[Value]:
         """Close the key of `call`."""
-        self._gate("")
-        return self._environment.close(call, self._process)
+        return self._heard(lambda: self._environment.close(call, self._process), sends=True)
 
     def cancel(self, call: Call) -> bool:
         """Undo what is found under the key of `call`, leaving no tombstone; whether anything was. Raises ConnectionError."""
-        self._gate("")
-        return self._environment.cancel(call, self._process)
+        return self._heard(lambda: self._environment.cancel(call, self._process), sends=True)
 
     def available(self, sku: str) -> int:
         """A pure read: how much there is."""
+        return self._heard(lambda: self._environment.stock.get(sku, 0))
+
+    def _heard(self, ask: Callable[[], T], *, sends: bool = False) -> T:
+        """Ask, if this process still lives, and note what it was told."""
         self._gate("")
-        return self._environment.stock.get(sku, 0)
+        footprint = self._footprint
+        footprint.touched, footprint.sent = True, footprint.sent or sends
+        try:
+            came = ask()
+        except Exception as error:  # an answer, too; raised again
+            footprint.feed((type(error).__name__, str(error)))
+            raise
+        footprint.feed(came)
+        return came
 
 
 _connection: ContextVar[Connection] = ContextVar("recovery_testing_connection")

@@ -32,6 +32,8 @@ def _on_the_way(what: Happens, outside: SimulatedEnvironment) -> None:
     faults = outside.faults
     if what.hold is not None:
         faults.hold.append(None if isinstance(what.hold, str) else microseconds(what.hold))
+    if what.duplicate is not None:
+        faults.duplicate.append(None if isinstance(what.duplicate, str) else microseconds(what.duplicate))
     if what.deliver and not outside.deliver():
         raise LookupError("no request is held")
     if what.takes is not None:

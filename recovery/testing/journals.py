@@ -1,14 +1,14 @@
 """A process's view of the shared journal and clock: what it may reach while it lives, with everything written down in the ledger.
 
 Owns the wrapping of ports. Must not know what entries mean. Invariant: a dead process reaches nothing, and an append is in the ledger if
-and only if the store acknowledged it.
+and only if the store committed it, whether or not anybody heard so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from recovery import codec
 from recovery.clocks import Mark
@@ -21,13 +21,19 @@ from recovery.testing.clock import ManualClock
 from recovery.testing.ledger import Claimed, Durable, RefusedAppend
 from recovery.testing.process import Process
 
+T = TypeVar("T")
+
 
 @dataclass(slots=True)
 class Host:
-    """What goes wrong on the host of all workers. skew_us: its wall clock against the true time. full: its disk."""
+    """What goes wrong on the host of all workers. skew_us: its wall clock against the true time. full: its disk. refuses: the next writes
+    to the journal fail, and nothing of them is stored. unheard: the next writes are stored and nobody hears so; True: the store
+    repeats the write as it stands, as ours do; False: it gives up, and its caller does not know."""
 
     skew_us: int = 0
     full: bool = False
+    refuses: int = 0
+    unheard: list[bool] = field(default_factory=list)
 
 
 class ProcessClock:
@@ -41,11 +47,11 @@ class ProcessClock:
 
     def wall_us(self) -> int:
         self._process.check()
-        return self._mark.lift(self._clock.wall_us() + self._host.skew_us, self._clock.boot_us())
+        return self._read(self._mark.lift(self._clock.wall_us() + self._host.skew_us, self._clock.boot_us()))
 
     def boot_us(self) -> int:
         self._process.check()
-        return self._clock.boot_us()
+        return self._read(self._clock.boot_us())
 
     def asks(self) -> bool:
         return self._clock.asks()
@@ -58,6 +64,11 @@ class ProcessClock:
         self._process.check()
         self._mark.lift(at_us, self._clock.boot_us())
 
+    def _read(self, shown_us: int) -> int:
+        self._process.footprint.timed = True
+        self._process.footprint.feed(shown_us)
+        return shown_us
+
 
 class ProcessJournal:
     """`ports.Journal` of one process."""
@@ -69,89 +80,136 @@ class ProcessJournal:
         self.url = journal.url
 
     def namespace(self) -> str:
-        return self._live().namespace()
+        return self._read(lambda journal: journal.namespace())
 
     def incarnation(self) -> int:
-        return self._live().incarnation()
+        return self._read(lambda journal: journal.incarnation())
 
     def raise_incarnation(self, seen: int, to: int) -> int:
-        return self._live().raise_incarnation(seen, to)
+        return self._write(lambda journal: journal.raise_incarnation(seen, to))
 
     def open_run(self, new: NewRun) -> RunRow | None:
-        row = self._live().open_run(new)
-        if row is not None:
-            self._claimed(row, "opens")
-            self._durable(new.run_id, new.rows)
-        return row
+        def opened(journal: Journal) -> RunRow | None:
+            known, row = journal.find(new.run_id), journal.open_run(new)
+            if row is not None and known is None:
+                self._claimed(row, "opens")
+                self._durable(new.run_id, new.rows)
+            return row
+
+        return self._write(opened)
 
     def find(self, run_id: str) -> RunRow | None:
-        return self._live().find(run_id)
+        return self._read(lambda journal: journal.find(run_id))
 
     def runs(self, **asked: Any) -> list[RunRow]:
-        return self._live().runs(**asked)
+        return self._read(lambda journal: journal.runs(**asked))
 
     def claim(self, seen: RunRow, owner: Owner, *, lease_term_us: int, at_us: int) -> RunRow | None:
-        row = self._live().claim(seen, owner, lease_term_us=lease_term_us, at_us=at_us)
-        if row is None:
-            self._process.tell(f"loses the claim on {seen.run_id}")
-        else:
-            self._claimed(row, "claims")
-        return row
+        def claimed(journal: Journal) -> RunRow | None:
+            row = journal.claim(seen, owner, lease_term_us=lease_term_us, at_us=at_us)
+            if row is None:
+                self._process.tell(f"loses the claim on {seen.run_id}")
+            else:
+                self._claimed(row, "claims")
+            return row
+
+        return self._write(claimed)
 
     def renew(self, run_id: str, owner: str, epoch: Epoch) -> bool:
-        return self._live().renew(run_id, owner, epoch)
+        return self._write(lambda journal: journal.renew(run_id, owner, epoch))
 
     def release(self, run_id: str, owner: str, epoch: Epoch) -> bool:
-        return self._live().release(run_id, owner, epoch)
+        return self._write(lambda journal: journal.release(run_id, owner, epoch))
 
     def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
-        return self._live().load(run_id)
+        return self._read(lambda journal: journal.load(run_id))
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
-        journal = self._live()
         if self._host.full:
+            self._live()
             self._process.tell("append refused: the disk is full")
-            raise StoreUnavailable(url=self.url, problem="the disk is full", fate="Whether the last write is stored is unknown")
-        results = journal.append(batch)
-        for member, result in zip(batch, results, strict=True):
-            if isinstance(result, Appended):
-                self._durable(member.run_id, member.rows)
-            else:
-                self._refused(member, "fenced" if isinstance(result, Fenced) else "its key belongs to another step")
-        return results
+            raise self._unavailable("the disk is full")
+        committed: list[AppendResult] = []
+
+        def appended(journal: Journal) -> list[AppendResult]:
+            results = journal.append(batch)
+            for member, result in zip(batch, results, strict=True) if not committed else ():
+                if isinstance(result, Appended):
+                    self._durable(member.run_id, member.rows)
+                else:
+                    self._refused(member, "fenced" if isinstance(result, Fenced) else "its key belongs to another step")
+            committed.extend(results)
+            return results
+
+        return self._write(appended)
 
     def key_owner(self, environment: str, scope: str, key: str) -> tuple[str, str, str] | None:
-        return self._live().key_owner(environment, scope, key)
+        return self._read(lambda journal: journal.key_owner(environment, scope, key))
 
     def add_evidence(self, evidence: Evidence) -> None:
-        self._live().add_evidence(evidence)
-        self._process.tell(f"keeps late evidence about {evidence.step}")
+        def kept(journal: Journal) -> None:
+            journal.add_evidence(evidence)
+            self._process.tell(f"keeps late evidence about {evidence.step}")
+
+        self._write(kept)
 
     def evidence(self, run_id: str) -> list[Evidence]:
-        return self._live().evidence(run_id)
+        return self._read(lambda journal: journal.evidence(run_id))
 
     def add_hold(self, hold: Hold) -> None:
-        self._live().add_hold(hold)
-        self._process.tell(f"{'holds' if hold.held else 'releases'} a contract: {hold.reason}")
+        def kept(journal: Journal) -> None:
+            journal.add_hold(hold)
+            self._process.tell(f"{'holds' if hold.held else 'releases'} a contract: {hold.reason}")
+
+        self._write(kept)
 
     def holds(self) -> list[Hold]:
-        return self._live().holds()
+        return self._read(lambda journal: journal.holds())
 
     def forget(self, seen: RunRow, stub: Stub) -> bool:
-        return self._live().forget(seen, stub)
+        return self._write(lambda journal: journal.forget(seen, stub))
 
     def stub(self, run_id: str) -> Stub | None:
-        return self._live().stub(run_id)
+        return self._read(lambda journal: journal.stub(run_id))
 
     def now_us(self) -> int:
-        return self._live().now_us()
+        return self._read(lambda journal: journal.now_us())
 
     def close(self) -> None:
         """The journal is the world's, not this process's."""
 
     def _live(self) -> Journal:
         self._process.check()
+        self._process.footprint.touched = True
         return self._inner
+
+    def _read(self, ask: Callable[[Journal], T]) -> T:
+        came = ask(self._live())
+        self._process.footprint.feed(_gist(came))
+        return came
+
+    def _write(self, write: Callable[[Journal], T]) -> T:
+        """Write, and hear so, unless the host has it otherwise. Raises StoreUnavailable."""
+        journal, host, process = self._live(), self._host, self._process
+        if host.refuses:
+            host.refuses -= 1
+            process.tell("a write fails, and nothing of it is stored")
+            process.footprint.feed("unavailable")
+            raise self._unavailable("the write failed")
+        process.footprint.wrote = True
+        came = write(journal)
+        if host.unheard:
+            if not host.unheard.pop(0):
+                process.tell("hears nothing of that write")
+                process.footprint.feed("unavailable")
+                raise self._unavailable("its acknowledgement is lost")
+            process.tell("hears nothing of that write, and repeats it as it stands")
+            came = write(journal)
+        process.footprint.feed(_gist(came))
+        return came
+
+    def _unavailable(self, problem: str) -> StoreUnavailable:
+        return StoreUnavailable(url=self.url, problem=problem, fate="Whether the last write is stored is unknown")
 
     def _claimed(self, row: RunRow, verb: str) -> None:
         process = self._process
@@ -174,6 +232,15 @@ class ProcessJournal:
             at_us=process.now_us(), process=process.name, run_id=member.run_id, epoch=str(member.epoch), entries=entries
         )
         process.ledger.add(event, process.name, f"append refused, {why}: {'; '.join(map(in_words, entries))}")
+
+
+def _gist(came: object) -> object:
+    """What tells two results apart: the last digest of a chain stands for all of its rows."""
+    match came:
+        case (RunRow() as run, list(rows), dict(contracts)):
+            return run, len(rows), rows[-1].digest if rows else "", sorted(contracts)
+        case _:
+            return came
 
 
 def decoded(rows: Sequence[Row]) -> tuple[Entry, ...]:

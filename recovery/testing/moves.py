@@ -119,7 +119,10 @@ class Happens(Strict):
     """What happens in or to the environment."""
 
     hold: Duration | Literal["until_delivered"] | None = Field(None, description="the next request stays in the network that long")
-    deliver: Literal[True] | None = Field(None, description="every held request arrives now")
+    deliver: Literal[True] | None = Field(None, description="every held request and every copy arrives now")
+    duplicate: Duration | Literal["until_delivered"] | None = Field(
+        None, description="the next request is delivered twice; its copy stays in the network that long after it left"
+    )
     drop_replies: int | None = Field(None, ge=1, description="the next replies are lost")
     fail: Literal["before", "after"] | None = Field(None, description="the next request fails before or after its effect")
     down: bool | Literal["refused"] | None = Field(
@@ -150,6 +153,11 @@ class Strikes(Strict):
     """What happens to the journal's database."""
 
     full: bool | None = Field(None, description="the disk takes no more appends until this is false again")
+    refuse: int | None = Field(None, ge=1, description="the next writes fail, and nothing of them is stored")
+    lose: Literal["repeated", "unknown"] | None = Field(
+        None,
+        description="the next write is stored and its acknowledgement is lost: the store repeats it as it stands, or gives up and nobody knows",
+    )
     back_up: Literal[True] | None = Field(None, description="a backup is made")
     restore: Literal[True] | None = Field(None, description="the last backup is put back")
     declare_restored: Literal[True] | None = Field(None, description="a person says that the database was restored")

@@ -16,6 +16,7 @@ from typing import Final, Literal
 from recovery import crashpoints
 from recovery.ports import Owner
 from recovery.testing.environment import SimulatedEnvironment, connected
+from recovery.testing.footprints import Footprint
 from recovery.testing.inline import current_step
 from recovery.testing.ledger import Ended, Ledger
 
@@ -32,12 +33,16 @@ class Killed(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class StopAt:
-    """Where the process is stopped next. `occurrence` counts from here; `step`: only within this inline step."""
+    """Where the process is stopped next. `occurrence` counts from here; `step`: only within this inline step. point None: at any place."""
 
     act: Literal["kill", "pause"]
-    point: str
+    point: str | None
     occurrence: int = 1
     step: str | None = None
+
+
+ANYWHERE: Final = StopAt("pause", None)
+"""Stand still at the next place, whatever it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,8 @@ class Process:
     dead: bool = False
     endless: bool = False
     paused_at: str = ""
+    stood_us: int = 0  # how long it has stood still, of virtual time
+    footprint: Footprint = field(default_factory=Footprint)
     _stop: StopAt | None = None
     _passed: int = 0
     _passages: int = 0
@@ -99,7 +106,9 @@ class Process:
             self.endless = self.dead = True
             self.check()
         stop = self._stop
-        if stop is None or point != stop.point or (stop.step is not None and stop.step != current_step.get()):
+        if stop is None or not point or (stop.point is not None and point != stop.point):
+            return
+        if stop.step is not None and stop.step != current_step.get():
             return
         self._passed += 1
         if self._passed < stop.occurrence:
@@ -124,7 +133,9 @@ class Process:
         self._resumed.clear()
         self.tell(f"stands still at {point}")
         self._reports.put(Report("paused", point))
+        since_us = self.now_us()
         self._resumed.wait()
+        self.stood_us += self.now_us() - since_us
         self.check()
 
     def _arm(self, stop: StopAt | None) -> None:
@@ -148,7 +159,7 @@ class Process:
 
     def _live(self, call: Callable[[], Ended]) -> None:
         with crashpoints.hooked(self.reach):
-            connected(self.environment.connect(self.name, self.reach))
+            connected(self.environment.connect(self.name, self.reach, self.footprint))
             try:
                 ended = call()
             except Killed:

@@ -162,6 +162,9 @@ class EnvironmentSpec(Strict):
     enforces: Enforced = Field(Enforced.NOTHING, description="what in a request refuses its late copies")
     asking_raises: bool = Field(default=False, description="a question raises the epoch, as a sending does")
     disconnect_cancels: bool = Field(default=False, description="work ends when its sender goes away")
+    acts_within: Duration | None = Field(
+        None, description="assumption A2, enforced: a request that has arrived acts at the latest so long after its deadline"
+    )
 
     def knobs(self) -> Knobs:
         names = {item.name for item in fields(Knobs)} - {"remembers"}

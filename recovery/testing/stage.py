@@ -26,6 +26,7 @@ from recovery.testing.effects import reserving
 from recovery.testing.engines import Program, program
 from recovery.testing.environment import SimulatedEnvironment
 from recovery.testing.expectations import DEFAULT_RUN, came_differently, unmet
+from recovery.testing.footprints import Footprint
 from recovery.testing.happenings import happen
 from recovery.testing.inline import Program as Steps
 from recovery.testing.inline import inline_workflow
@@ -90,6 +91,7 @@ class Stage:
         outside = self.scenario.environment
         self.ledger = Ledger(self.clock.wall_us())
         self.environment = SimulatedEnvironment(self.clock, stock=outside.stock, knobs=outside.knobs(), ledger=self.ledger)
+        self.environment.settle_us = None if outside.acts_within is None else microseconds(outside.acts_within)
         self._scope = self.environment.warehouse.scope = outside.scope
         self._scopes = {outside.scope}
         self._code = self.scenario.workflow
@@ -101,14 +103,22 @@ class Stage:
         try:
             for number, move in enumerate(self.scenario.timeline, start=1):
                 verb = type(move).__name__.lower()
-                self._judged(f"move {number} ({verb})", lambda move=move: self._make(move))
+                self._judged(f"move {number} ({verb})", lambda move=move: self.make(move))
             self._judged("the end", self._look_at_the_end)
-            self._judged("a second recovery", self._recover_again)
+            self._judged("a second recovery", self.recover_again)
         except Failed as failed:
             return failed.problems
         finally:
-            self._end()
+            self.end()
         return []
+
+    def standing(self) -> list[Process]:
+        """The processes that stand still, in the order of their starts."""
+        return [process for process in self._processes if process.paused_at]
+
+    def footprint(self, actor: str) -> Footprint:
+        """Of the actor's last process. Raises KeyError."""
+        return self._programs[actor].process.footprint
 
     def world(self) -> World:
         """Everything that is known now."""
@@ -146,18 +156,11 @@ class Stage:
 
     # -- moves ---------------------------------------------------------------------------------------------------------
 
-    def _make(self, move: Move) -> None:
+    def make(self, move: Move) -> None:
+        """Carry out one move. Raises Failed where it does not come to what it says."""
         match move:
-            case Run():
-                made = self._program(move.run)
-                given = move.input
-                self._hear(move, made.process.start(lambda: made.run(move.id, given), _stop_of(move)))
-            case Recover():
-                made, budget = self._program(move.recover), self.budget
-                budget = budget if move.max_wait is None else replace(budget, max_wait=move.max_wait)
-                self._hear(move, made.process.start(lambda: made.recover(move.id, move.wait, budget), _stop_of(move)))
-            case Resume():
-                self._hear(move, self._paused(move.resume).resume(_stop_of(move)))
+            case Run() | Recover() | Resume():
+                self._hear(move, self.let(move, _stop_of(move)))
             case Resolve():
                 made = self._program("person")
                 self._hear(move, made.process.start(lambda: made.resolve(move.id, move.resolve, move.says, move.value), None))
@@ -178,6 +181,19 @@ class Stage:
                 self.ledger.tell(self.clock.wall_us(), "", "the program changes")
             case Expect():
                 self._require(list(unmet(move.expect, self.world())))
+
+    def let(self, move: Run | Recover | Resume, stop: StopAt | None) -> Report:
+        """Start an actor, or let it go on, as far as `stop`; what the move itself says of stops is not looked at."""
+        match move:
+            case Run():
+                made, given = self._program(move.run), move.input
+                return made.process.start(lambda: made.run(move.id, given), stop)
+            case Recover():
+                made, budget = self._program(move.recover), self.budget
+                budget = budget if move.max_wait is None else replace(budget, max_wait=move.max_wait)
+                return made.process.start(lambda: made.recover(move.id, move.wait, budget), stop)
+            case _:
+                return self._paused(move.resume).resume(stop)
 
     def _hear(self, move: Run | Recover | Resume | Resolve, report: Report) -> None:
         """What became of the process, against what the move says."""
@@ -213,6 +229,10 @@ class Stage:
         self.ledger.tell(self.clock.wall_us(), "journal", said)
         if what.full is not None:
             self.host.full = what.full
+        if what.refuse is not None:
+            self.host.refuses += what.refuse
+        if what.lose is not None:
+            self.host.unheard.append(what.lose == "repeated")
         if what.back_up:
             self._backup = backup(self.journal)
         if what.restore:
@@ -238,8 +258,8 @@ class Stage:
         self._processes.append(process)
         lease = Lease(term=self.scenario.lease.term)
         made = program(
-            process, self._workflow(), self.journal, self.clock,
-            budget=self.budget, lease=lease, is_dead=self._is_dead, host=self.host,
+            process, self._workflow(process), self.journal, self.clock,
+            budget=self.budget, lease=lease, is_dead=lambda owner: self._is_dead(process, owner), host=self.host,
         )  # fmt: skip
         self._programs[actor] = made
         return made
@@ -250,9 +270,11 @@ class Stage:
             raise Failed([f"{actor} does not stand still"])
         return made.process
 
-    def _is_dead(self, owner: Owner) -> bool:
+    def _is_dead(self, asking: Process, owner: Owner) -> bool:
         """The kernel's word on a process of the same boot."""
-        return self.scenario.same_boot and any(process.pid == owner.pid and process.dead for process in self._processes)
+        dead = self.scenario.same_boot and any(process.pid == owner.pid and process.dead for process in self._processes)
+        asking.footprint.feed(dead)
+        return dead
 
     def _effects(self) -> dict[str, Effect[..., Any]]:
         outside = self.scenario.environment
@@ -262,13 +284,15 @@ class Stage:
             for name, stated in outside.effects.items()
         }
 
-    def _workflow(self) -> Workflow[..., Any]:
+    def _workflow(self, process: Process) -> Workflow[..., Any]:
         if isinstance(self._code, Module):
             return _imported(self._code.async_ if self.is_async else self._code.sync)
-        return inline_workflow(Steps(self._code, self._made, self._ask), is_async=self.is_async)
+        return inline_workflow(Steps(self._code, self._made, lambda decision: self._ask(process, decision)), is_async=self.is_async)
 
-    def _ask(self, decision: str) -> int:
+    def _ask(self, asking: Process, decision: str) -> int:
         self.asked[decision] += 1
+        asking.footprint.touched = True
+        asking.footprint.feed(self.asked[decision])
         return self.asked[decision]
 
     # -- the end -------------------------------------------------------------------------------------------------------
@@ -276,9 +300,9 @@ class Stage:
     def _look_at_the_end(self) -> None:
         self._require(list(unmet(self.scenario.expect, self.world())))
 
-    def _recover_again(self) -> None:
-        """I7, on every run: once to take up what has fallen due, and once more without any news."""
-        self._end()
+    def recover_again(self) -> None:
+        """I7, on every run: once to take up what has fallen due, and once more without any news. Raises Failed for a bug of ours."""
+        self.end()
         for run_id in [row.run_id for row in self.journal.runs()]:
             self._recover_patiently(run_id)
             before = self._extent(run_id)
@@ -298,7 +322,8 @@ class Stage:
         assert row is not None
         return row.head, sum(isinstance(event, Left) for event in self.ledger.events)
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Whoever stands still dies."""
         for process in self._processes:
             if process.paused_at:
                 process.kill()

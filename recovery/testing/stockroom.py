@@ -21,7 +21,7 @@ class Stockroom:
     ledger: Ledger
     stock: dict[str, int]
     held: dict[str, int] = field(default_factory=dict)  # by the name under which it is held
-    _made: int = 0
+    made: int = 0
 
     def add(self, more: Mapping[str, int]) -> None:
         for sku, quantity in more.items():
@@ -61,8 +61,8 @@ class Stockroom:
         return refusal
 
     def _done(self, key: str, wanted: Mapping[str, Any], value: Value, now_us: int) -> Value:
-        self._made += 1
-        value = {"receipt": f"R{self._made}", **value}
+        self.made += 1
+        value = {"receipt": f"R{self.made}", **value}
         done = Executed(at_us=now_us, key=key, arguments=dict(wanted), value=value)
         self.ledger.add(done, "environment", f"does {key}: {value['receipt']}; left {self.stock}")
         return dict(value)

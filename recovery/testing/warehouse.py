@@ -34,18 +34,7 @@ from recovery.definitions.call import Call
 from recovery.definitions.rejection import Rejection
 from recovery.testing.clock import ManualClock
 from recovery.testing.keystore import KeyStore, Receipt, Record
-from recovery.testing.knobs import (
-    NAMING,
-    STORED,
-    Anchor,
-    Knobs,
-    Marking,
-    OnMismatch,
-    Outcome,
-    Remembered,
-    Request,
-    Value,
-)
+from recovery.testing.knobs import NAMING, STORED, Anchor, Knobs, Marking, OnMismatch, Outcome, Remembered, Request, Value
 from recovery.testing.ledger import Ledger
 from recovery.testing.stockroom import Stockroom
 
@@ -110,6 +99,21 @@ class Warehouse:
             self._store.records[key] = Record(SOMEBODY, now_us, value)
             self._store.first_seen_us.setdefault(key, now_us)
             self._store.receipts[key] = Receipt(SOMEBODY, now_us, value, dict(value), foreign=True)
+
+    def standing(self) -> object:
+        """Everything that an answer can depend on beside the time."""
+        room = self.stockroom
+        there = (sorted(room.stock.items()), sorted(room.held.items()), room.made, sorted(self._stores.items()))
+        return (
+            there,
+            sorted(self._at_work.items()),
+            self.failures,
+            self.breaks,
+            self.turns_away,
+            self.key_store_down,
+            self.hidden,
+            self.scope,
+        )
 
     def saved(self) -> Saved:
         """A backup: stock, keys and receipts as they are."""

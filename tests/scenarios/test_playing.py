@@ -67,7 +67,7 @@ expect:
 def test_the_dead_reach_nothing(colour: str) -> None:
     journal = open_journal("memory://")
     stage = Stage(written(OWN), journal, is_async=colour == "async")
-    stage._make(stage.scenario.timeline[0])
+    stage.make(stage.scenario.timeline[0])
     row = journal.find("run-1")
     assert row is not None
     assert row.owner is not None, "its lease was not released"

@@ -71,8 +71,8 @@ def places(monkeypatch: pytest.MonkeyPatch, contract: str, timeline: list[dict[s
         patched.setattr(Process, "reach", noted)
         stage = Stage(scenario(contract, timeline), open_journal("memory://"), is_async=False)
         for move in stage.scenario.timeline:
-            stage._make(move)
-        stage._end()
+            stage.make(move)
+        stage.end()
     return passed
 
 

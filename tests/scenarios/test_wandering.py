@@ -54,7 +54,7 @@ MOVES = st.one_of(
 def made(stage: Stage, move: dict[str, Any]) -> str:
     """Make a move; why it could not be made as it says: a place that was not passed, or an actor who cannot do that now."""
     try:
-        stage._make(MOVE.validate_python(move))
+        stage.make(MOVE.validate_python(move))
     except Failed as failed:
         return str(failed)
     return ""
@@ -70,11 +70,11 @@ def wander(contract: str, moves: list[dict[str, Any]], *, is_async: bool = False
             problems = broken(stage.world())
             assert problems == [], "\n".join([str(move), *problems, stage.ledger.transcript()])
         stage.environment.faults.down = False
-        stage._recover_again()
+        stage.recover_again()
         problems = broken(stage.world())
         assert problems == [], "\n".join([*problems, stage.ledger.transcript()])
     finally:
-        stage._end()
+        stage.end()
     return stage
 
 

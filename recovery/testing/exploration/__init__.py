@@ -1,0 +1,4 @@
+"""Exploration: every history of a workflow within bounds, each judged by the promises.
+
+Owns nothing itself: the names of its parts.
+"""

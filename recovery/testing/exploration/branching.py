@@ -1,0 +1,193 @@
+"""Branching: what can happen next, at a moment in which every process stands still, is dead or has ended.
+
+Owns the choices of a search and what each costs. Must not know how they are carried out or what was seen. Invariants: the first choice is
+what happens if nothing is done about it; choices are values of the scenario vocabulary, so that a path is a timeline.
+
+Where nothing shared is used between two places, one of them is enough: a switch or a time that passes before a step that uses nothing
+shared and reads no clock is the same behind it, a kill before a step that leaves nothing behind is the same as one after it, and a fault of
+a write or of a request matters only before a step that makes one. So a choice says what the step that it stands before must do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from functools import cache
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from recovery.core.contracts import Contract
+from recovery.ports import RunRow
+from recovery.testing.exploration.bounds import FREE, Bounds
+from recovery.testing.footprints import Footprint
+from recovery.testing.moves import Move, Run
+from recovery.testing.scenario import Scenario
+
+WORKER: Final = "A"
+RUN: Final = "run-1"
+
+_MOVE: Final[TypeAdapter[Any]] = TypeAdapter(Move)
+
+FAULT: Final = Bounds(faults=1, recoverers=0, switches=0)
+
+
+def said(**move: Any) -> Move:
+    """A move as a scenario says it."""
+    made: Move = _MOVE.validate_python(move)
+    return made
+
+
+@cache
+def _goes_on(actor: str) -> Move:
+    return said(resume=actor)
+
+
+@cache
+def _dies(actor: str) -> Move:
+    return said(kill=actor)
+
+
+DELIVERED: Final = said(environment={"deliver": True})
+RESTOCKED: Final = 1000
+"""Of everything that was declined: enough for whatever comes."""
+
+
+class Before(Enum):
+    """What the step that follows must do for a choice to make a difference."""
+
+    ANY = "any"
+    SHARED = "it uses something shared or reads a clock"
+    TRACE = "it leaves something behind"
+    WRITE = "it writes to the journal"
+    SEND = "a request leaves"
+    TIMED = "it reads a clock"
+
+    def met(self, step: Footprint, ended: bool) -> bool:
+        match self:
+            case Before.ANY:
+                return True
+            case Before.SHARED:
+                return step.touched or step.timed
+            case Before.TRACE:
+                return step.wrote or step.sent or ended
+            case Before.WRITE:
+                return step.wrote
+            case Before.SEND:
+                return step.sent
+            case Before.TIMED:
+                return step.timed
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One thing that can happen next. rank: faults of one moment happen in this order, since their order does not matter."""
+
+    move: Move
+    cost: Bounds = FREE
+    before: Before = Before.ANY
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What the choices depend on. active: who went on last, if it stands still. others: who stands still beside it. started: recoverers."""
+
+    run: RunRow | None
+    active: str | None
+    others: tuple[str, ...]
+    started: int
+    rank: int
+    held: int
+    declined: tuple[str, ...]
+    now_us: int
+
+
+class Branching:
+    """The choices of one subject: its scenario, whose timeline is ignored but for the input of its first run."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._input = next((move.input for move in scenario.timeline if isinstance(move, Run)), None)
+        self._wait = scenario.lease.term * 2
+        contracts = [effect.built() for effect in scenario.environment.effects.values()]
+        timeout = max((effect.timeout for effect in scenario.environment.effects.values()), default=timedelta(0))
+        self.settles = timeout + max((_settling(contract) for contract in contracts), default=timedelta(0))
+        self._faults = [*self._of_requests(contracts), *self._of_writes(), *self._of_time(scenario, contracts)]
+
+    def choices(self, at: Moment, left: Bounds) -> list[Choice]:
+        """What can happen, the ordinary course first. Empty: this history is over."""
+        found = [choice for choice in self._all(at) if left.less(choice.cost) is not None]
+        return found if any(not choice.cost.faults and choice.rank == 0 for choice in found) else []
+
+    def first(self) -> Choice:
+        """A worker runs the workflow."""
+        return Choice(said(run=WORKER, input=self._input))
+
+    def _all(self, at: Moment) -> Iterator[Choice]:
+        """In order: who goes on, then what goes wrong."""
+        if at.active is not None:
+            yield Choice(_goes_on(at.active))
+            if at.rank == 0:
+                yield Choice(_dies(at.active), FAULT, Before.TRACE)
+                yield from self._switches(at)
+        else:
+            yield from self._successors(at)
+        if at.held and at.rank == 0:
+            yield Choice(DELIVERED)
+        for rank, (move, before) in enumerate(self._faults, start=1):
+            if rank > at.rank and (at.active is not None or before is Before.TIMED):
+                yield Choice(move, FAULT, before if at.active is not None else Before.ANY, rank)
+        if at.declined and at.rank == 0:
+            yield Choice(said(environment={"restock": dict.fromkeys(at.declined, RESTOCKED)}), FAULT, Before.SEND, 1000)
+
+    def _switches(self, at: Moment) -> Iterator[Choice]:
+        cost = Bounds(faults=0, recoverers=0, switches=1)
+        for other in at.others:
+            yield Choice(_goes_on(other), cost, Before.SHARED)
+        if at.run is not None and not at.run.status.settled:
+            yield Choice(self._recoverer(at), Bounds(faults=0, recoverers=1, switches=1), Before.SHARED)
+
+    def _successors(self, at: Moment) -> Iterator[Choice]:
+        """Nobody is at work: whoever stands still may go on, and the next recoverer may come."""
+        for other in at.others:
+            yield Choice(_goes_on(other))
+        if at.run is None or not at.run.status.settled:
+            cost = Bounds(faults=0, recoverers=1, switches=0)
+            yield Choice(self._recoverer(at), cost)
+            if at.run is not None and at.run.next_look_us is not None and at.run.next_look_us > at.now_us and at.rank == 0:
+                yield Choice(said(advance=timedelta(microseconds=at.run.next_look_us - at.now_us)), FREE, Before.ANY, 1)
+
+    def _recoverer(self, at: Moment) -> Move:
+        name = chr(ord(WORKER) + 1 + at.started)
+        return said(run=name, input=self._input) if at.run is None else said(recover=name, wait=self._wait)
+
+    def _of_requests(self, contracts: list[Contract]) -> Iterator[tuple[Move, Before]]:
+        """A reply is lost, a request is delayed or, under a key, delivered twice; both arrive when it suits them, and within A2.
+
+        A network that doubles requests which nothing tells apart breaks A5, and no engine could keep I1 on it."""
+        happening = [{"drop_replies": 1}, {"hold": self.settles}]
+        if all(contract.keyed for contract in contracts):
+            happening.append({"duplicate": self.settles})
+        for happens in happening:
+            yield said(environment=happens), Before.SEND
+
+    def _of_writes(self) -> Iterator[tuple[Move, Before]]:
+        for strikes in ({"refuse": 1}, {"lose": "repeated"}, {"lose": "unknown"}):
+            yield said(journal=strikes), Before.WRITE
+
+    def _of_time(self, scenario: Scenario, contracts: list[Contract]) -> Iterator[tuple[Move, Before]]:
+        """Past a lease, past the moment after which no copy acts, past a key's window; and a wall clock as wrong as A3 allows."""
+        error = min((timedelta(microseconds=contract.clock_error_us) for contract in contracts), default=timedelta(0))
+        windows = [timedelta(microseconds=contract.window_us) for contract in contracts if contract.window_us is not None]
+        passing = {scenario.lease.term, self.settles + 2 * error, *(windows and [max(windows)])}
+        for lasts in sorted(passing):
+            yield said(advance=lasts), Before.TIMED
+        if error:
+            for sign in "+-":
+                yield said(clock={"step": f"{sign}{error // timedelta(milliseconds=1)}ms"}), Before.TIMED
+
+
+def _settling(contract: Contract) -> timedelta:
+    return timedelta(microseconds=contract.settle_window_us)
