@@ -69,7 +69,12 @@ class Nursery:
         self._directory = directory
         self._numbers = count(1)
         self._process = subprocess.Popen(
-            [*program, "nursery"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=surroundings({})
+            [*program, "nursery"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=surroundings({}),
+            process_group=0,  # Ctrl-C is for whoever asks it, who then ends it in order
         )
 
     def worker(self, arguments: Sequence[str], environment: Mapping[str, str]) -> Ended:

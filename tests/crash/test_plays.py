@@ -16,7 +16,7 @@ from tests.soak.judging import violations
 from tests.soak.playing import carried_out
 from tests.soak.plays import Act, Fault, Play, play
 
-SEEDS = range(14)
+SEEDS = range(12)
 APPLIED_AND_KILLED = Act((Fault("point", "send.after:1"),))
 
 
@@ -56,12 +56,13 @@ SPOILT = {
 """What is said -> what the service would have to have done."""
 
 
-@pytest.mark.parametrize("said", SPOILT)
-def test_what_the_service_has_decides(tmp_path: Path, nursery: Nursery, said: str) -> None:
+def test_what_the_service_has_decides(tmp_path: Path, nursery: Nursery) -> None:
     drawn = Play(0, "sqlite", "sync", ("keyed", "probed"), (APPLIED_AND_KILLED,), "killed")
     with House(tmp_path, nursery, warm=False) as made:
         played = carried_out(drawn, made)
         assert violations(drawn, played, made) == []
-        with closing(sqlite3.connect(made.service.file)) as books, books:
-            books.execute(SPOILT[said], {"run": f"{played.run_id}:*"} if ":run" in SPOILT[said] else {})
-        assert said in "\n".join(violations(drawn, played, made))
+        for said, statement in SPOILT.items():
+            assert said not in "\n".join(violations(drawn, played, made))
+            with closing(sqlite3.connect(made.service.file)) as books, books:
+                books.execute(statement, {"run": f"{played.run_id}:*"} if ":run" in statement else {})
+            assert said in "\n".join(violations(drawn, played, made))

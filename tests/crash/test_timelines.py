@@ -215,8 +215,8 @@ def test_s37_the_disk_is_full_once_the_effect_has_happened(own_stage: Stage, col
     story.check_settles_nothing_new()
 
 
-def test_s37_where_there_is_no_key_the_effect_is_asked_for(own_stage: Stage, colour: str) -> None:
-    story = own_stage.new_run("mixed", colour, "probed,keyed")
+def test_s37_where_there_is_no_key_the_effect_is_asked_for(own_stage: Stage) -> None:
+    story = own_stage.new_run("mixed", "sync", "probed,keyed")
     with FULL_DISKS[own_stage.kind](own_stage) as armed:
         ended = own_stage.nursery.worker(
             [*story.arguments("run"), "--hurried"], {**story.environment(), STOP: "", FULL: "", **armed}

@@ -30,6 +30,7 @@ from tests.soak.playing import carried_out
 from tests.soak.plays import DATABASES, Play, play
 
 IN_MEMORY = Path("/dev/shm")
+INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,15 +44,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
     ):
         task = bar.add_task("", total=asked.plays)
-        for judged in lanes.judged():
-            soaked.add(judged)
-            if asked.verbose or judged.wrong:
-                print(judged, flush=True)
-            bar.update(task, advance=1, description=f"seed {judged.play.seed}, {len(soaked.wrong)} violations")
+        try:
+            for judged in lanes.judged():
+                soaked.add(judged)
+                if asked.verbose or judged.wrong:
+                    print(judged, flush=True)
+                bar.update(task, advance=1, description=f"seed {judged.play.seed}, {len(soaked.wrong)} violations")
+        except KeyboardInterrupt:
+            soaked.interrupted = True  # what was played until then counts
     spent = os.times()
     took = time.monotonic() - began, spent.user + spent.system + spent.children_user + spent.children_system
     print(json.dumps(soaked.document(*took)), flush=True) if asked.json else soaked.show(*took)
-    return 1 if soaked.wrong else 0
+    return 1 if soaked.wrong else INTERRUPTED if soaked.interrupted else 0
 
 
 class Lanes:
@@ -61,6 +65,7 @@ class Lanes:
         self._seeds = count(asked.seed)
         self._left = asked.plays
         self._until = None if asked.minutes is None else time.monotonic() + asked.minutes * 60
+        self._options = f" --database {asked.database}" if asked.database else ""
         self._databases = (asked.database,) if asked.database else DATABASES
         self._lock, self._over = Lock(), Event()
         self._said: SimpleQueue[Judged | None] = SimpleQueue()
@@ -108,19 +113,19 @@ class Lanes:
             House(Path(directory), nursery) as house,
         ):
             while one is not None:
-                judged = judged_play(one, house)
+                judged = judged_play(one, house, self._options)
                 self._said.put(judged)
                 if judged.played is None:
                     return
                 one = self._next()
 
 
-def judged_play(play: Play, house: House) -> Judged:
+def judged_play(play: Play, house: House, options: str = "") -> Judged:
     try:
         played = carried_out(play, house)
     except Exception:  # a harness that cannot go on has shown nothing: that counts as a violation
-        return Judged(play, None, (f"it broke off: {traceback.format_exc()}",))
-    return Judged(play, played, tuple(violations(play, played, house)))
+        return Judged(play, None, (f"it broke off: {traceback.format_exc()}",), options)
+    return Judged(play, played, tuple(violations(play, played, house)), options)
 
 
 def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:

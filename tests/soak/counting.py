@@ -18,16 +18,19 @@ from tests.soak.plays import Play
 
 @dataclass(frozen=True)
 class Judged:
-    """One play that was played. wrong: what did not hold."""
+    """One play that was played. wrong: what did not hold; options: those it takes, beside its seed, to make it again."""
 
     play: Play
     played: Played | None
     wrong: tuple[str, ...]
+    options: str = ""
 
     def __str__(self) -> str:
         ends = self.played.calm[-1].returncode if self.played and self.played.calm else "broken off"
         found = "".join(f"\n  VIOLATION {sentence}" for sentence in self.wrong)
-        return f"{self.play}: {ends}{found}" + (f"\n  again: python -m tests.soak --seed {self.play.seed}" if found else "")
+        return f"{self.play}: {ends}{found}" + (
+            f"\n  again: python -m tests.soak --seed {self.play.seed}{self.options}" if found else ""
+        )
 
 
 @dataclass
@@ -38,6 +41,7 @@ class Soaked:
     counts: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     wrong: list[Judged] = field(default_factory=list)
+    interrupted: bool = False
 
     def add(self, one: Judged) -> None:
         self.plays[f"{one.play.database}, {one.play.colour}"] += 1

@@ -70,6 +70,8 @@ def _endings(played: Played) -> Iterator[str]:
             yield f"a process ended with {ended.returncode}: {ended.report} {ended.stderr[-2000:]}"
         if "Traceback" in ended.stderr:
             yield f"a process wrote a traceback: {ended.stderr[-2000:]}"
+    if played.hung:
+        yield "a process hung, and was killed"
     if played.calm[-1].returncode not in {*SETTLED, IN_DOUBT}:
         yield f"it is not at rest after {len(played.calm)} calm recoveries: {played.calm[-1]}"
     if played.calm[0].returncode == 7:

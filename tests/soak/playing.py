@@ -10,7 +10,9 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from threading import Timer
 
 from recovery.core.chain import Row
 from recovery.crashpoints import VARIABLE
@@ -21,6 +23,8 @@ from tests.soak.house import House, Place
 from tests.soak.plays import PAUSES, Act, Fault, Play
 
 CALM_MAX = 6
+SECONDS_MAX = 300.0
+"""Of one play, against hanging: a busy machine takes a second or two."""
 LEASE_SECONDS = 2.0
 SETTLED, IN_DOUBT = (0, 1), 3
 
@@ -36,6 +40,7 @@ class Played:
     counts: Counter[str] = field(default_factory=Counter)
     once_more: Ended | None = None
     shrunk: bool = False
+    hung: bool = False
     _durable: list[Row] = field(default_factory=list)
 
     def look(self, place: Place) -> None:
@@ -50,6 +55,8 @@ def carried_out(play: Play, house: House) -> Played:
     run_id = f"play-{play.seed}-{house.number()}"
     played, place = Played(run_id), house.place(play.database)
     stage = _Stage(play, house, place, played)
+    watch = Timer(SECONDS_MAX, stage.give_up)
+    watch.start()
     try:
         for number, act in enumerate(play.acts):
             stage.act(act, number)
@@ -60,6 +67,7 @@ def carried_out(play: Play, house: House) -> Played:
         if played.calm[-1].returncode == IN_DOUBT:
             played.once_more = stage.calmly(patient=False)
     finally:
+        watch.cancel()
         stage.clear()
     return played
 
@@ -72,6 +80,8 @@ class _Stage:
     played: Played
     frozen: list[Started] = field(default_factory=list)
     working: list[Started] = field(default_factory=list)
+    handles: dict[int, int] = field(default_factory=dict)
+    """pid -> a descriptor that stands for this very process, even when it is gone."""
 
     def act(self, act: Act, number: int) -> None:
         held = act.around.rpartition(" ")[2] if act.around.endswith(PAUSES) else ""
@@ -107,7 +117,9 @@ class _Stage:
         said = [verb, "mixed", self.played.run_id, "--steps", ",".join(self.play.steps), "--db", self.place.url]
         said += ["--colour", self.play.colour, "--lease", str(LEASE_SECONDS), "--wait", "60" if pushing else "0", "--hurried"]
         said += ["--patient"] * patient
-        return self.house.nursery.start(said, {VARIABLE: "", STOP: "", KILL: "", **self.house.environment, **armed})
+        started = self.house.nursery.start(said, {VARIABLE: "", STOP: "", KILL: "", **self.house.environment, **armed})
+        self.handles[started.pid] = os.pidfd_open(started.pid)
+        return started
 
     def _all_ended(self, faults: Sequence[Fault]) -> None:
         for fault in faults:
@@ -123,7 +135,7 @@ class _Stage:
 
     def _heard(self, ended: Ended, fault: Fault) -> None:
         self.played.ended.append(ended)
-        if ended.killed:
+        if ended.killed and fault.kind:
             where = {"point": fault.at.partition(":")[0], "moment": "any instruction"}.get(fault.kind) or _place(ended.stderr)
             self.played.counts[f"killed by {fault.kind} at {where}"] += 1
         elif fault.kind:
@@ -157,11 +169,20 @@ class _Stage:
             self.played.ended.append(ended)
         self.played.look(self.place)
 
+    def give_up(self) -> None:
+        """Whoever is waited for has hung, and is killed: the play then goes on to its end."""
+        self.played.hung = True
+        for handle in list(self.handles.values()):
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+
     def clear(self) -> None:
-        """Only where the play broke off is anything left."""
+        """Only where the play broke off is anything left but handles."""
         for one in (*self.working, *self.frozen):
             os.kill(one.pid, signal.SIGKILL)
             self.house.nursery.wait(one)
+        for handle in self.handles.values():
+            os.close(handle)
 
 
 def _place(stderr: str) -> str:
