@@ -49,7 +49,7 @@ mutants: $(VENV)/.test ## break weigh and judge in every way we know, and see wh
 	$(BIN)/python -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE))
 
 bench-checkpoint: $(BENCH_VENV)/.bench ## what a save and a load cost beside the peers and the bare disk; installs the peers into an environment of its own
-	$(BENCH_VENV)/bin/python -m tests.benchmarks.checkpoint
+	$(BENCH_VENV)/bin/python -m tests.benchmarks.checkpoint $(if $(PAGE),--page $(PAGE))
 
 lint: $(VENV)/.test ## ruff, mypy, pyright, import contracts
 	$(BIN)/ruff check .

@@ -48,11 +48,11 @@ class Attempt:
         with around("checkpoint.begin"):
             self._disk.make_directory(self.path)
 
-    def write_shards(self, parts: Sequence[Mapping[str, Array]], *, streams: int) -> list[Written]:
+    def write_shards(self, parts: Sequence[Mapping[str, Array]], limits: Limits, *, streams: int) -> list[Written]:
         """One file for each part, written at once in up to `streams` threads. Durable after `write_manifest`."""
 
         def write(item: tuple[int, Mapping[str, Array]]) -> Written:
-            return begin_shard(self._disk, self.path / shard_name(item[0], len(parts)), item[1], self._unsynced)
+            return begin_shard(self._disk, self.path / shard_name(item[0], len(parts)), item[1], limits, self._unsynced)
 
         return in_streams(streams, write, enumerate(parts))
 

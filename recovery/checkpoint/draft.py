@@ -13,14 +13,21 @@ from typing import Any, Final
 import numpy as np
 
 from recovery.checkpoint import state as states
-from recovery.checkpoint.commit import Attempt, Export, balanced
+from recovery.checkpoint.commit import Attempt, Export, balanced, shard_name
 from recovery.checkpoint.errors import CheckpointInvalid
 from recovery.checkpoint.header import require_tensor_name
 from recovery.checkpoint.kinds import Kind, require_stored
 from recovery.checkpoint.limits import Limits, at_most
 from recovery.checkpoint.manifest import FileEntry, JournalPosition, Manifest, Slice, TensorEntry
 from recovery.checkpoint.shards import Array, Written, code_of
+from recovery.checkpoint.strict import canonical
 from recovery.checkpoint.validating import Capture
+
+ENTRY_BYTES_MAX: Final = 4096
+"""No tensor takes more of a manifest: its name twice, its shape twice, an offset and a file."""
+
+REST_BYTES: Final = 1024
+"""Of a manifest without its tensors, roughly."""
 
 WIDE_BYTES: Final = 8 << 20
 """From here on a save is worth a second stream."""
@@ -41,10 +48,12 @@ class Draft:
     def array_bytes(self) -> int:
         return sum(array.nbytes for array in self.arrays.values())
 
-    def write(self, attempt: Attempt, sequence: int, parent: str, *, streams: int) -> tuple[Manifest, Export, list[Written]]:
+    def write(
+        self, attempt: Attempt, limits: Limits, sequence: int, parent: str, *, streams: int
+    ) -> tuple[Manifest, Export, list[Written]]:
         """Write shards and state, each durable on return. The manifest is made and not written: it must be validated first."""
         parts = balanced(self.arrays, streams if self.array_bytes >= WIDE_BYTES else 1)
-        written = attempt.write_shards(parts, streams=streams)
+        written = attempt.write_shards(parts, limits, streams=streams)
         manifest = self._manifest(sequence, parent, parts, written, attempt.write_state(self.state))
         by_name = {each.entry.name: each for each in written}
         return manifest, Export(attempt.path.name, manifest, by_name, self.arrays, self.state), written
@@ -52,13 +61,6 @@ class Draft:
     def _manifest(
         self, sequence: int, parent: str, parts: list[dict[str, Array]], written: list[Written], state: FileEntry
     ) -> Manifest:
-        tensors = {
-            name: TensorEntry(
-                code_of(array, where=name), array.shape, (Slice(each.entry.name, name, (0,) * array.ndim, array.shape),)
-            )
-            for part, each in zip(parts, written, strict=True)
-            for name, array in part.items()
-        }
         return Manifest(
             kind=self.kind,
             sequence=sequence,
@@ -66,7 +68,7 @@ class Draft:
             parent=parent,
             writers=max(1, len(written)),
             files=(*(each.entry for each in written), state),
-            tensors=dict(sorted(tensors.items())),
+            tensors=_whole({each.entry.name: part for part, each in zip(parts, written, strict=True)}),
             journal=self.journal,
             fingerprint=self.fingerprint,
         )
@@ -86,7 +88,7 @@ def drafted(
 
 def _named(arrays: Mapping[str, Any], limits: Limits) -> dict[str, Array]:
     """The arrays, each under a name that a tensor may have. Raises CheckpointInvalid, LimitExceeded."""
-    at_most(len(arrays), limits.tensors, where="the state", what="the number of its tensors")
+    at_most(len(arrays), limits.tensors, where="the state", what="the number of its tensors (tensors)")
     for name, array in arrays.items():
         require_tensor_name(name, where="the state")
         if not isinstance(array, np.ndarray):
@@ -96,7 +98,33 @@ def _named(arrays: Mapping[str, Any], limits: Limits) -> dict[str, Array]:
         if isinstance(array, np.ma.MaskedArray):
             raise CheckpointInvalid(where=f"the state, {name}", problem="it is masked, and the mask would be lost", reason="dtype")
         code_of(array, where=f"the state, {name}")
+        at_most(array.ndim, limits.rank, where=f"the state, {name}", what="its rank (rank)")
+    _require_manifest(arrays, limits)
     return dict(arrays)
+
+
+def _require_manifest(arrays: Mapping[str, Array], limits: Limits) -> None:
+    """Raise LimitExceeded if a manifest that lists the arrays could not be read. Of few it can, and they are not counted."""
+    at_most(
+        sum(array.nbytes for array in arrays.values()),
+        limits.total_bytes,
+        where="the state",
+        what="its size in bytes (total_bytes)",
+    )
+    if len(arrays) * ENTRY_BYTES_MAX + REST_BYTES > limits.manifest_bytes:
+        entries = _whole({shard_name(0, 1): arrays})
+        size = len(canonical({name: entry.document() for name, entry in entries.items()})) + REST_BYTES
+        at_most(size, limits.manifest_bytes, where="the state", what="the size of its manifest in bytes (manifest_bytes)")
+
+
+def _whole(parts: Mapping[str, Mapping[str, Array]]) -> dict[str, TensorEntry]:
+    """The entries of tensors that are not cut, sorted by name; for shard -> what is in it."""
+    return {
+        name: TensorEntry(code_of(array, where=name), array.shape, (Slice(shard, name, (0,) * array.ndim, array.shape),))
+        for shard, name, array in sorted(
+            ((shard, name, array) for shard, part in parts.items() for name, array in part.items()), key=lambda each: each[1]
+        )
+    }
 
 
 def step_of(state: Any) -> int:

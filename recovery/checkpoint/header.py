@@ -14,11 +14,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
+from types import MappingProxyType
 from typing import Any, Final
 
 from recovery.checkpoint import strict
-from recovery.checkpoint.errors import CheckpointInvalid
+from recovery.checkpoint.errors import CheckpointError, CheckpointInvalid
 from recovery.checkpoint.limits import Limits, at_most
 
 PREFIX: Final = 8  # bytes
@@ -31,6 +33,7 @@ WIDTHS: Final[dict[str, int]] = {
 
 _ORDER: Final = {dtype: place for place, dtype in enumerate(WIDTHS)}
 _NAME: Final = re.compile(r"[A-Za-z0-9._/:+@\[\]-]{1,512}")
+_KNOWN_BYTES: Final = 1 << 16  # of a header that is worth keeping; reading a larger one is little beside reading what it describes
 _SIZE_END: Final = 1 << 63
 _ENTRY: Final = frozenset({"dtype", "shape", "data_offsets"})
 
@@ -98,8 +101,23 @@ def header_length(prefix: bytes, file_bytes: int, limits: Limits, *, where: str)
     return length
 
 
-def read_header(text: bytes, data_bytes: int, limits: Limits, *, where: str) -> dict[str, Placed]:
+def read_header(text: bytes, data_bytes: int, limits: Limits, *, where: str) -> Mapping[str, Placed]:
     """The tensors of a file whose header is `text` and whose data takes `data_bytes`, in the order of their data."""
+    if len(text) > _KNOWN_BYTES:
+        return _read(text, data_bytes, limits, where)
+    try:
+        return _known(text, data_bytes, limits)
+    except CheckpointError:
+        return _read(text, data_bytes, limits, where)  # which says where
+
+
+@lru_cache(maxsize=4)
+def _known(text: bytes, data_bytes: int, limits: Limits) -> Mapping[str, Placed]:
+    """The same header for as long as a run saves the same tensors. One that is refused is not kept."""
+    return MappingProxyType(_read(text, data_bytes, limits, ""))
+
+
+def _read(text: bytes, data_bytes: int, limits: Limits, where: str) -> dict[str, Placed]:
     found = strict.read(text, bytes_max=limits.header_bytes, depth_max=3, where=where)
     if not isinstance(found, dict):
         raise CheckpointInvalid(where=where, problem="its header is not an object", reason="header")

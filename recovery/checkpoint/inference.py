@@ -175,7 +175,7 @@ class KVStore:
         try:
             attempt.begin()
             draft = Draft(Kind.INFERENCE_KV, 0, None, "", held, states.to_bytes({"identity": identity.document()}, self.limits))
-            manifest, export, _ = draft.write(attempt, 1, "", streams=1)
+            manifest, export, _ = draft.write(attempt, self.limits, 1, "", streams=1)
             validate(export, self.limits)
             if manifest.total_bytes + len(manifest.to_bytes()) > self.capacity_bytes:
                 return self._refuse(_TOO_LARGE)  # kept, it would drive out everything else and then itself

@@ -16,8 +16,10 @@ MIB = 1 << 20
 class Limits:
     """Bounds on what is read. Sizes are bytes."""
 
-    manifest_bytes: int = MIB
-    header_bytes: int = 8 * MIB  # of one shard
+    manifest_bytes: int = (
+        32 * MIB
+    )  # some 100,000 tensors; less than a state document may have, which is what a hostile file can cost
+    header_bytes: int = 16 * MIB  # of one shard
     state_bytes: int = 64 * MIB
     total_bytes: int = 1 << 44  # of all files: 16 TiB
     files: int = 4096

@@ -130,7 +130,7 @@ class ObjectCheckpoints(Choosing):
             parent = newest.id if isinstance(newest, Candidate) else ""
             attempt = _Upload(self._bucket, self.place, sequence)
             begun.append(attempt)
-            manifest, export, _ = draft.write(attempt, sequence, parent, streams=self.place.streams)
+            manifest, export, _ = draft.write(attempt, self.place.limits, sequence, parent, streams=self.place.streams)
             validate(export, self.place.limits)
             attempt.write_manifest(manifest)
             path = attempt.commit(manifest)

@@ -44,8 +44,8 @@ def read_back(disk: Disk, path: Path, manifest: Manifest, written: Sequence[Writ
 
 def _require_digest(disk: Disk, path: Path, expected: str) -> None:
     hashed = blake3()
-    buffer = memoryview(bytearray(PIECE))
-    with opened(disk, path) as (file, _):
+    with opened(disk, path) as (file, size):
+        buffer = memoryview(bytearray(min(PIECE, size + 1)))  # of an empty file, too, its end is found by reading on
         disk.forget_cache(file)
         while count := disk.read_into(file, buffer):
             hashed.update(buffer[:count])

@@ -18,7 +18,7 @@ from recovery.checkpoint import narrow
 from recovery.checkpoint.errors import CheckpointInvalid
 from recovery.checkpoint.files import Disk, created
 from recovery.checkpoint.header import PREFIX, WIDTHS, Placed, header_length, write_header
-from recovery.checkpoint.limits import Limits
+from recovery.checkpoint.limits import Limits, at_most
 from recovery.checkpoint.manifest import FileEntry
 from recovery.crashpoints import around
 
@@ -46,7 +46,7 @@ _CODES: Final = {np.dtype(dtype).newbyteorder("<"): code for code, dtype in DTYP
 
 def code_of(array: Array, *, where: str) -> str:
     """The dtype as safetensors writes it. Raises CheckpointInvalid(reason="dtype")."""
-    code = _CODES.get(array.dtype.newbyteorder("<"))
+    code = _CODES.get(array.dtype) or _CODES.get(array.dtype.newbyteorder("<"))
     if code is None or code not in WIDTHS:
         problem = f"arrays of {array.dtype} cannot be saved; there are {', '.join(str(dtype) for dtype in _CODES)}"
         raise CheckpointInvalid(where=where, problem=problem, reason="dtype")
@@ -62,23 +62,24 @@ class Written:
     samples: tuple[tuple[int, bytes], ...] = ()
 
 
-def write_shard(disk: Disk, path: Path, arrays: Mapping[str, Array]) -> Written:
-    """Write and sync a new file. Its name is durable only after its directory is. Raises CheckpointInvalid(reason="finite" or "dtype"), OSError."""
+def write_shard(disk: Disk, path: Path, arrays: Mapping[str, Array], limits: Limits) -> Written:
+    """Write and sync a new file. Its name is durable only after its directory is. Raises CheckpointInvalid(reason="finite" or "dtype"), LimitExceeded, OSError."""
     with around("checkpoint.shard"), created(disk, path) as file:
-        written = _pour(disk, file, path.name, arrays)
+        written = _pour(disk, file, path.name, arrays, limits)
         disk.sync(file)
     return written
 
 
-def begin_shard(disk: Disk, path: Path, arrays: Mapping[str, Array], unsynced: list[int]) -> Written:
+def begin_shard(disk: Disk, path: Path, arrays: Mapping[str, Array], limits: Limits, unsynced: list[int]) -> Written:
     """Write a new file and let the device begin with it. The file is added to `unsynced` as soon as it is open. Raises what `write_shard` raises."""
     with around("checkpoint.shard"):
         unsynced.append(file := disk.create(path))
-        return _pour(disk, file, path.name, arrays)
+        return _pour(disk, file, path.name, arrays, limits)
 
 
-def _pour(disk: Disk, file: int, name: str, arrays: Mapping[str, Array]) -> Written:
+def _pour(disk: Disk, file: int, name: str, arrays: Mapping[str, Array], limits: Limits) -> Written:
     header, order = write_header({each: (code_of(array, where=f"{name}, {each}"), array.shape) for each, array in arrays.items()})
+    at_most(len(header) - PREFIX, limits.header_bytes, where=name, what="the size of its header in bytes (header_bytes)")
     size = len(header) + sum(array.nbytes for array in arrays.values())
     hashed = blake3()
     samples: list[tuple[int, bytes]] = []
@@ -150,7 +151,7 @@ def _little(piece: Array) -> Array:
 def is_finite(piece: Array) -> bool:
     if narrow.is_narrow(piece):
         return narrow.is_finite(piece)
-    return piece.dtype.kind not in "fc" or bool(np.isfinite(piece).all())
+    return piece.dtype.kind not in "fc" or bool(np.logical_and.reduce(np.isfinite(piece), axis=None))
 
 
 def require_finite(piece: Array, *, where: str) -> None:

@@ -94,7 +94,9 @@ class CheckpointStore(Choosing):
         """Save a state that was taken before. Raises what `save` raises."""
         needed = draft.array_bytes + len(draft.state)
         with begun(self.place, self.known, needed_bytes=needed, wait_seconds=self.wait.total_seconds()) as session:
-            manifest, export, written = draft.write(session.attempt, session.sequence, session.parent, streams=self.place.streams)
+            manifest, export, written = draft.write(
+                session.attempt, self.place.limits, session.sequence, session.parent, streams=self.place.streams
+            )
             return finish(
                 self.place, self.known, session, manifest, export, written, keep=self.keep, policy=self.read_back, record=record
             )

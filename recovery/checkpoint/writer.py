@@ -94,7 +94,7 @@ class ShardWriter:
         if self._arrays:
             self._require_invariants()
             path = self._path / shard_name(self._index, self._writers)
-            written = write_shard(place.disk, path, self._arrays)
+            written = write_shard(place.disk, path, self._arrays, place.limits)
             if self._read_back is ReadBack.SAMPLE:
                 require_samples(place.disk, path, written, set(self._arrays))
         shard = written.entry if written else None

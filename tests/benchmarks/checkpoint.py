@@ -2,7 +2,8 @@
 
 Owns which figures there are. Everything is a comparison within one run: the contenders take turns, since a machine that does other things too has no
 time of its own to state; on a very busy one only the time of processors means much. Durable means: returned, and every file and directory that was written synced afterwards (which costs next to
-nothing where it was synced already).
+nothing where it was synced already, and finding and opening them is not counted). Small commits are done several times in a turn, as a run does that saves often; what the first of a turn takes,
+with the processor's caches full of other things, stands beside it.
 
 Read-back policy: the store's own, "sample", in every commit unless its name says otherwise. The floor and the peers read nothing back.
 Loads find the files in the operating system's cache, all of them.
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.benchmarks import memory
-from tests.benchmarks.reporting import Figure, bounded, compared, measured, show, write
+from tests.benchmarks.reporting import Figure, bounded, compared, measured, put_on_page, read, show, write
 
 if TYPE_CHECKING:
     from recovery.checkpoint import Learning
@@ -32,9 +33,16 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=Path("build/bench/checkpoint.json"))
     parser.add_argument("--place", type=Path, default=None, help="a directory on the disk to measure; 1 GB; default: build/bench")
     parser.add_argument("--rounds", type=int, default=9, help="of the large commits; others follow from it")
-    parser.add_argument("--seconds", type=float, default=240, help="about how long it may take in all")
+    parser.add_argument("--seconds", type=float, default=100, help="about how long it may take in all")
     parser.add_argument("--only", default="", help="of: memory, large, small, load")
+    parser.add_argument("--page", type=Path, default=None, help="a page whose table of figures is rewritten")
+    parser.add_argument(
+        "--figures", type=Path, default=None, help="measure nothing: take the figures of an earlier run, for --page"
+    )
     given = parser.parse_args()
+    if given.figures is not None:
+        put_on_page(given.page, read(given.figures))
+        return
     place = given.place or given.to.parent
     place.mkdir(parents=True, exist_ok=True)
     figures = [load_average("load average at the beginning")]
@@ -46,6 +54,9 @@ def main() -> None:
     write(given.to, figures)
     show(figures, "Checkpoints: medians of interleaved rounds")
     print(f"Written to {given.to}.")
+    if given.page is not None:
+        put_on_page(given.page, figures)
+        print(f"The table on {given.page} is that of this run.")
 
 
 def load_average(name: str) -> Figure:
@@ -74,7 +85,7 @@ def of_large(scratch: Path, rounds: int, seconds: float) -> list[Figure]:
 def of_small(scratch: Path, rounds: int, seconds: float) -> list[Figure]:
     from tests.benchmarks.states import small
 
-    return _commits("96 kB", small(), scratch, rounds * 5, seconds, _judged_small, streams=1)
+    return _commits("96 kB", small(), scratch, rounds * 3, seconds, _judged_small, streams=1, repeats=REPEATS)
 
 
 def of_loads(scratch: Path, rounds: int, seconds: float) -> list[Figure]:
@@ -82,7 +93,7 @@ def of_loads(scratch: Path, rounds: int, seconds: float) -> list[Figure]:
     from tests.benchmarks.rounds import interleaved, ratio
     from tests.benchmarks.states import large
 
-    taken = interleaved(contenders.loads(scratch / "loads", large()), scratch, rounds=rounds, seconds=seconds)
+    taken = interleaved(contenders.loads(scratch / "loads", large()), scratch, rounds=rounds, seconds=seconds).repeated
     figures = {
         name: measured(f"load 256 MB: {name}", series.returned.values(), series.processor.values())
         for name, series in taken.items()
@@ -101,19 +112,30 @@ def _commits(
     judged: Callable[[Mapping[str, Figure], Callable[[str], float]], list[Figure]],
     *,
     streams: int,
+    repeats: int = 1,
 ) -> list[Figure]:
     from tests.benchmarks import contenders
     from tests.benchmarks.rounds import interleaved, ratio
 
     there, absent = contenders.commits(state, streams)
-    taken = interleaved(there, scratch, rounds=rounds, seconds=seconds)
+    both = interleaved(there, scratch, rounds=rounds, seconds=seconds, repeats=repeats)
+    taken = both.repeated
     figures = {
         name: measured(f"commit {size}: {name}", series.durable.values(), series.processor.values())
         for name, series in taken.items()
     }
+    first = [
+        measured(f"commit {size}, the first of a turn: {name}", series.durable.values(), series.processor.values())
+        for name, series in (both.first.items() if repeats > 1 else ())
+    ]
     missing = [Figure(f"commit {size}: {name}", None, "ms", note=f"not installed here: {why}") for name, why in absent.items()]
     ours = taken[contenders.OURS].durable
-    return [*figures.values(), *missing, *judged(figures, lambda name: ratio(ours, taken[name].durable) if name in taken else 0)]
+    return [
+        *figures.values(),
+        *first,
+        *missing,
+        *judged(figures, lambda name: ratio(ours, taken[name].durable) if name in taken else 0),
+    ]
 
 
 def _judged_large(figures: Mapping[str, Figure], to: Callable[[str], float]) -> list[Figure]:
@@ -136,6 +158,9 @@ PARTS = {"memory": of_memory, "large": of_large, "small": of_small, "load": of_l
 
 SHARES = {"memory": 0.0, "large": 0.6, "small": 0.2, "load": 0.2}
 """Of the time."""
+
+REPEATS = 6
+"""Small commits of one contender in one turn."""
 
 if __name__ == "__main__":
     main()

@@ -6,6 +6,7 @@ Invariant: no digest, no header, no look at a number, no reading back.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -40,9 +41,12 @@ def write_in_steps(directory: Path, arrays: Sequence[np.ndarray]) -> Path:
     """The steps of a commit with nothing in them: three files in a directory aside, a sync for each, for it and for its name after the rename."""
     aside, final = directory / "aside", directory / "final"
     aside.mkdir()
+    files = []
     for name, content in {"shard": b"".join(arrays), "state": b"-" * 2000, "manifest": b"-" * 4000}.items():
-        opened = os.open(aside / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        files.append(opened := os.open(aside / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         os.write(opened, content)
+        os.posix_fadvise(opened, 0, 0, os.POSIX_FADV_DONTNEED)  # the device begins
+    for opened in files:
         os.fsync(opened)
         os.close(opened)
     sync(aside)
@@ -51,15 +55,19 @@ def write_in_steps(directory: Path, arrays: Sequence[np.ndarray]) -> Path:
     return final
 
 
-def sync_all(root: Path) -> None:
-    """Every file and directory below, the root itself, and the name of the root."""
+def sync_all(root: Path) -> float:
+    """Seconds that it took to sync every file and directory below, the root itself, and the name of the root. To find and to open them costs nothing here."""
+    paths = [root.parent, root] if root.is_file() else [root.parent]
     for directory, _, files in os.walk(root):
-        for name in files:
-            sync(Path(directory, name))
-        sync(Path(directory))
-    if root.is_file():
-        sync(root)
-    sync(root.parent)
+        paths += [Path(directory), *(Path(directory, name) for name in files)]
+    found = [os.open(path, os.O_RDONLY) for path in reversed(paths)]
+    began = time.perf_counter()
+    for opened in found:
+        os.fsync(opened)
+    took = time.perf_counter() - began
+    for opened in found:
+        os.close(opened)
+    return took
 
 
 def sync(path: Path) -> None:

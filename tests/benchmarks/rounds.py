@@ -1,7 +1,7 @@
 """Interleaved rounds: contenders take turns, in an order that is drawn for each round, so that what else the machine does falls on all of them.
 
 Owns the clock and the ratios. Must not know what is measured. Invariant: the first round is thrown away; a ratio compares two contenders within each round
-and is the median over the rounds.
+and is the median over the rounds; nothing that a turn leaves behind (garbage, files to be deleted, what the file system has still to write) falls on the next one.
 """
 
 from __future__ import annotations
@@ -41,10 +41,28 @@ class Series:
     durable: dict[int, float] = field(default_factory=dict)
     processor: dict[int, float] = field(default_factory=dict)
 
+    def add(self, turn: int, times: Times) -> None:
+        self.returned[turn], self.durable[turn], self.processor[turn] = times
 
-def interleaved(contenders: Sequence[Contender], place: Path, *, rounds: int, seconds: float) -> dict[str, Series]:
-    """By name. Ends after so many rounds, or after three if the time is up."""
-    taken = {each.name: Series() for each in contenders}
+
+Times = tuple[float, float, float]
+
+
+@dataclass
+class Taken:
+    """repeated: what contenders take when they do the same again and again. first: the first of a turn, right after all the others did theirs."""
+
+    repeated: dict[str, Series]
+    first: dict[str, Series]
+
+
+def interleaved(contenders: Sequence[Contender], place: Path, *, rounds: int, seconds: float, repeats: int = 1) -> Taken:
+    """By name. Ends after so many rounds, or after three if the time is up.
+
+    repeats: how often a contender does it in one turn; its time in that round is the median of all but the first. What takes a hundred milliseconds
+    needs none: it is hardly changed by what others have left in the processor's caches.
+    """
+    taken = Taken({each.name: Series() for each in contenders}, {each.name: Series() for each in contenders})
     order = random.Random(17)  # not a secret
     began = time.perf_counter()
     for turn in range(rounds + 1):
@@ -53,28 +71,39 @@ def interleaved(contenders: Sequence[Contender], place: Path, *, rounds: int, se
         for each in order.sample(contenders, len(contenders)):
             if turn % each.every:
                 continue
-            returned, durable, processor = _timed(each, place / "turn")
+            first, *again = _timed(each, place / "turn", repeats)
             if turn:
-                taken[each.name].returned[turn] = returned
-                taken[each.name].durable[turn] = durable
-                taken[each.name].processor[turn] = processor
-    return {name: series for name, series in taken.items() if series.returned}
+                taken.first[each.name].add(turn, first)
+                taken.repeated[each.name].add(turn, _medians(again or [first]))
+    return Taken(*({name: series for name, series in found.items() if series.returned} for found in (taken.repeated, taken.first)))
 
 
-def _timed(contender: Contender, directory: Path) -> tuple[float, float, float]:
+def _medians(times: Sequence[Times]) -> Times:
+    returned, durable, processor = (statistics.median(each) for each in zip(*times, strict=True))
+    return returned, durable, processor
+
+
+def _timed(contender: Contender, directory: Path, repeats: int) -> list[Times]:
     directory.mkdir()
-    run = contender.ready(directory)
+    places = [directory / str(number) for number in range(repeats)]
+    for place in places:
+        place.mkdir()
+    runs = [contender.ready(place) for place in places]
     gc.collect()
+    times = [_once(run) for run in runs]
+    runs.clear()
+    shutil.rmtree(directory)
+    raw.sync(directory.parent)
+    return times
+
+
+def _once(run: Callable[[], Path | None]) -> Times:
     spent = time.process_time()
     began = time.perf_counter()
     written = run()
-    returned = time.perf_counter()
-    if written is not None:
-        raw.sync_all(written)
-    durable = time.perf_counter()
+    returned = time.perf_counter() - began
     spent = time.process_time() - spent
-    shutil.rmtree(directory)
-    return returned - began, durable - began, spent
+    return returned, returned + (raw.sync_all(written) if written is not None else 0), spent
 
 
 def ratio(of: Mapping[int, float], to: Mapping[int, float]) -> float:

@@ -134,7 +134,7 @@ class StoreWriter(StorageWriter):
     def _write(self, order: Order, arrays: Mapping[str, Array]) -> Written:
         place = self._store.place
         try:
-            return write_shard(place.disk, place.checkpoints / order.attempt / order.shard, arrays)
+            return write_shard(place.disk, place.checkpoints / order.attempt / order.shard, arrays, place.limits)
         except OSError as error:
             raise SaveFailed(
                 store=str(place.root),

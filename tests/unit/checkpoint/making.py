@@ -74,7 +74,7 @@ def cut(
             parts[number][name] = np.ascontiguousarray(piece).reshape(piece.shape)
             at += piece.shape[axis] if array.ndim > axis else 0
         tensors[name] = TensorEntry(code_of(array, where=name), array.shape, tuple(slices))
-    written = attempt.write_shards(parts, streams=1)
+    written = attempt.write_shards(parts, store.place.limits, streams=1)
     files = (*(each.entry for each in written), attempt.write_state(states.to_bytes(state or {}, store.place.limits)))
     sequence = len(store.scan())  # the attempt is there already
     manifest = Manifest(Kind.WEIGHTS, sequence, 0, "", writers, files, dict(sorted(tensors.items())))

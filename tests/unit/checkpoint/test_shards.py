@@ -9,6 +9,7 @@ import pytest
 from safetensors.numpy import save
 
 from recovery.checkpoint.files import LocalDisk
+from recovery.checkpoint.limits import Limits
 from recovery.checkpoint.shards import PIECE, SAMPLES, SMALL, write_shard
 from tests.unit.checkpoint.disks import RecordingDisk
 
@@ -31,20 +32,22 @@ def ramp(size: int, dtype: str = "u1") -> np.ndarray:
 def test_a_shard_has_the_bytes_that_the_library_writes_whatever_the_sizes(tmp_path: Path, sizes: tuple[int, ...]) -> None:
     arrays = {f"{place}": ramp(size, "f8") for place, size in enumerate(sizes)}
     arrays |= {f"{place}/words": ramp(size, "u2") for place, size in enumerate(sizes)}
-    written = write_shard(LocalDisk(), tmp_path / "shard", arrays)
+    written = write_shard(LocalDisk(), tmp_path / "shard", arrays, Limits())
     assert (tmp_path / "shard").read_bytes() == save(arrays)
     assert written.entry.size == (tmp_path / "shard").stat().st_size
 
 
 def test_many_small_arrays_cost_one_write(tmp_path: Path) -> None:
     disk = RecordingDisk()
-    write_shard(disk, tmp_path / "shard", {f"{place}": ramp(4096, "f8") for place in range(24)})
+    write_shard(disk, tmp_path / "shard", {f"{place}": ramp(4096, "f8") for place in range(24)}, Limits())
     assert [call.what for call in disk.log].count("write") == 1
 
 
 @pytest.mark.parametrize("sizes", [(100,), (4096,) * 24, (PIECE, 64, 3 * PIECE, SMALL, SMALL)])
 def test_samples_are_spread_over_the_whole_file(tmp_path: Path, sizes: tuple[int, ...]) -> None:
-    written = write_shard(LocalDisk(), tmp_path / "shard", {f"{place}": ramp(size, "f8") for place, size in enumerate(sizes)})
+    written = write_shard(
+        LocalDisk(), tmp_path / "shard", {f"{place}": ramp(size, "f8") for place, size in enumerate(sizes)}, Limits()
+    )
     whole = (tmp_path / "shard").read_bytes()
     assert all(found and found == whole[at : at + len(found)] for at, found in written.samples)
     part = -(-len(whole) // SAMPLES)

@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from recovery.checkpoint.commit import shard_name
 from recovery.checkpoint.errors import CheckpointInvalid, LimitExceeded, NotACandidate, NothingToRestore, SaveFailed, WrongKind
+from recovery.checkpoint.header import write_header
 from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.limits import Limits
-from recovery.checkpoint.manifest import JournalPosition
+from recovery.checkpoint.manifest import JournalPosition, Slice, TensorEntry
 from recovery.checkpoint.store import CheckpointStore
+from recovery.checkpoint.strict import canonical
 from tests.unit.checkpoint.disks import RecordingDisk
 from tests.unit.checkpoint.making import Plain, same, small
 
@@ -138,6 +141,36 @@ def test_too_many_tensors_are_refused_before_one_is_written(tmp_path: Path) -> N
     with pytest.raises(LimitExceeded):
         store.save(Plain({f"w/{n}": np.zeros(1) for n in range(3)}))
     assert not store.path.exists()
+
+
+@pytest.mark.parametrize(
+    "limits", [Limits(manifest_bytes=5000), Limits(rank=1), Limits(total_bytes=100)], ids=["manifest_bytes", "rank", "total_bytes"]
+)
+def test_what_its_manifest_could_not_say_is_refused_before_anything_is_written(
+    tmp_path: Path, limits: Limits, request: pytest.FixtureRequest
+) -> None:
+    store = CheckpointStore(tmp_path / "run", limits=limits)
+    with pytest.raises(LimitExceeded, match=request.node.callspec.id):
+        store.save(Plain({f"w/{n}": np.zeros((1, 1)) for n in range(40)}))
+    assert not store.path.exists()
+
+
+def test_a_header_that_could_not_be_read_is_refused_before_its_tensors_are_written(tmp_path: Path) -> None:
+    disk = RecordingDisk()
+    store = CheckpointStore(tmp_path / "run", limits=Limits(header_bytes=1000), disk=disk)
+    with pytest.raises(LimitExceeded, match="header_bytes"):
+        store.save(Plain({f"w/{n}": np.zeros(1) for n in range(40)}))
+    assert not [call for call in disk.log if call.what == "write"]
+    assert store.scan() == []
+
+
+def test_as_many_tensors_as_may_be_fit_into_a_manifest(tmp_path: Path) -> None:
+    """With names of an ordinary length."""
+    limits = Limits()
+    name = "model.layers.100.mlp.experts.100.down_projection"
+    entry = TensorEntry("BF16", (4096, 4096), (Slice(shard_name(0, 1), name, (0, 0), (4096, 4096)),))
+    assert limits.tensors * len(canonical({name: entry.document()})) < limits.manifest_bytes
+    assert limits.tensors * len(write_header({name: ("BF16", (4096, 4096))})[0]) < limits.header_bytes
 
 
 @pytest.mark.parametrize("place", ["file", "file/run", "dangling"])
