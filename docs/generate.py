@@ -15,6 +15,7 @@ from dataclasses import MISSING, fields
 from datetime import timedelta
 from enum import StrEnum
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from types import FunctionType
 from typing import Any, get_args, get_origin
@@ -577,6 +578,12 @@ FACES: dict[str, tuple[str, ...]] = {
 }
 """What users call of the classes whose other methods are for engines."""
 
+PACKAGES = {
+    "recovery.receipts": "The environment's side, usable alone: [keep receipts in your service](../how-to/keep-receipts-in-your-service.md). Its refusals are among the [errors](errors.md).",
+    "recovery.checkpoint": "Needs the extra `checkpoint`: [checkpoints](../explanation/checkpoints.md). `ObjectCheckpoints` needs `objects`, too, so that `import *` leaves it out.",
+}
+"""Public packages beside `recovery` itself, with what is said of them."""
+
 INSIDE = frozenset({"clock", "flush", "identify", "info", "new_token", "proven_dead", "surroundings", "world"})
 """Methods of the engines that are for the package itself."""
 
@@ -603,6 +610,14 @@ def api_page() -> str:
     ]
     for build in CONSTRUCTORS:
         lines += [f"### contracts.{build.__name__}", "", *_code(f"contracts.{build.__name__}", build), _summary(build), ""]
+    for module, what in PACKAGES.items():
+        package = import_module(module)
+        short = module.removeprefix("recovery.")
+        lines += [f"## {module}", "", what, ""]
+        for name in sorted(package.__all__, key=str.lower):
+            value = getattr(package, name)
+            if not (isinstance(value, type) and issubclass(value, Exception)):
+                lines += _api(f"{short}.{name}", value)
     return "\n".join(lines)
 
 
@@ -611,6 +626,8 @@ def _api(name: str, value: Any) -> list[str]:
         return [f"### {name}", "", "One of: " + ", ".join(f"`{_origin(item)}`" for item in get_args(value)) + ".", ""]
     if isinstance(value, type) and issubclass(value, StrEnum):
         return [f"### {name}", "", *_table(("value", "meaning"), _members(value)), ""]
+    if not callable(value):
+        return [f"### {name}", "", f"`{value!r}`", ""]
     lines = [f"### {name}", "", *(_code(name, value) if _constructed(value) else []), _prose(value), ""]
     if isinstance(value, type):
         if issubclass(value, Wiring):

@@ -100,6 +100,7 @@ _PLACES: Final = {
 
 _EXTRA: Final = {"blake3": "checkpoint", "numpy": "checkpoint", "obstore": "objects", "safetensors": "checkpoint"}
 
+# What the extra `checkpoint` is enough for: `import *` looks every name up. `ObjectCheckpoints` needs `objects`, and is imported by its name.
 __all__ = [
     "EXACT",
     "BackgroundSaver",
@@ -124,7 +125,6 @@ __all__ = [
     "Look",
     "Manifest",
     "Measurement",
-    "ObjectCheckpoints",
     "Parts",
     "Plan",
     "ReadBack",

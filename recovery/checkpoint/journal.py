@@ -19,7 +19,7 @@ from recovery.checkpoint.lifecycle import Look
 from recovery.checkpoint.manifest import JournalPosition, Manifest, digest
 from recovery.core.chain import genesis
 from recovery.core.entries import OutcomeKind, Settled
-from recovery.core.errors import RunNotFound
+from recovery.core.errors import DefinitionError, RunNotFound
 from recovery.core.history import EffectStep
 from recovery.core.ids import check_run_id
 from recovery.core.rows import Action
@@ -96,11 +96,19 @@ class RunJournal:
         )
 
     def looks(self) -> Iterable[Look]:
-        """The looks at final test sets that happened or may have happened. Raises what reading a run raises."""
+        """The looks at final test sets that happened or may have happened. Raises what reading a run raises, and DefinitionError for an argument that does not exist."""
         loaded = self._load()
         for step in loaded.history.effects if loaded is not None else ():
             argument = self._evaluates.get(step.intent.effect)
-            if argument is not None and not (step.settled is not None and step.settled.outcome in _NOT_SEEN):
+            if argument is None:
+                continue
+            if argument not in step.intent.arguments:
+                problem = (
+                    f"effect {step.intent.effect} has no argument of that name; it has {', '.join(step.intent.arguments) or 'none'}"
+                )
+                advice = "Name the argument that says which test set is looked at."
+                raise DefinitionError(what="evaluates: the argument", name=argument, problem=problem, advice=advice)
+            if not (step.settled is not None and step.settled.outcome in _NOT_SEEN):
                 yield Look(str(step.intent.arguments[argument]), step.intent.key)
 
     def record(self, manifest: Manifest) -> None:

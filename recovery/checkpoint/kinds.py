@@ -16,11 +16,11 @@ from recovery.checkpoint.errors import WrongKind
 class Kind(StrEnum):
     """What a saved state is. Its value is what manifests say."""
 
-    LEARNING = "learning"
-    WEIGHTS = "weights"
-    INFERENCE_KV = "inference_kv"
-    JOURNAL = "journal"
-    RECEIPT = "receipt"
+    LEARNING = "learning"  # all that the next update depends on
+    WEIGHTS = "weights"  # what a model computes with, and nothing of how it learns
+    INFERENCE_KV = "inference_kv"  # keys and values of one token sequence
+    JOURNAL = "journal"  # decisions, intents and observations of a run; no store holds it
+    RECEIPT = "receipt"  # what the world did; no store holds it
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,9 @@ class Learning:
         object.__setattr__(self, "config", MappingProxyType(plain(self.config)))
         object.__setattr__(self, "extra", MappingProxyType(plain(self.extra)))
 
+    def __repr__(self) -> str:
+        return f"<Learning after {self.counter} updates: {_sized(self.arrays)}>"
+
     @property
     def groups(self) -> tuple[str, ...]:
         """The groups of its arrays, in the order of their first one."""
@@ -208,6 +211,9 @@ class Weights:
         )
         object.__setattr__(self, "config", MappingProxyType(plain(self.config)))
 
+    def __repr__(self) -> str:
+        return f"<Weights: {_sized(self.arrays)}>"
+
     @property
     def kind(self) -> Kind:
         return Kind.WEIGHTS
@@ -294,6 +300,11 @@ def missing_for_continuation(weights: Weights) -> tuple[str, ...]:
 
 
 _STATE: Final = ("counter", "cursor", "generators", "history", "config", "config_digest", "lifecycle", "extra")
+
+
+def _sized(arrays: Mapping[str, Array]) -> str:
+    """What arrays are told by: how many, and how large."""
+    return f"{len(arrays)} arrays, {sum(values.nbytes for values in arrays.values())} bytes"
 
 
 def _own(values: Any, copy: bool) -> Array:

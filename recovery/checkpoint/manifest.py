@@ -92,7 +92,7 @@ class Manifest:
     parent: str
     writers: int
     files: tuple[FileEntry, ...]
-    tensors: Mapping[str, TensorEntry]
+    tensors: Mapping[str, TensorEntry] = field(repr=False)  # there can be thousands
     journal: JournalPosition | None = None
     fingerprint: str = ""
     format: int = field(default=FORMAT)

@@ -40,6 +40,13 @@ class Candidate:
     manifest: Manifest
     rejected: tuple[Rejected, ...] = ()
 
+    def __repr__(self) -> str:
+        """What it is and not all that is in it: a manifest can list thousands of tensors."""
+        told = (
+            f"{self.kind.value}, step {self.manifest.step}, {len(self.manifest.tensors)} tensors, {self.manifest.total_bytes} bytes"
+        )
+        return f"<Candidate {self.name}: {told}{f', {len(self.rejected)} passed over' if self.rejected else ''}>"
+
     @property
     def name(self) -> str:
         return self.path.name

@@ -41,7 +41,7 @@ class CheckpointStore(Choosing):
     """Checkpoints under `path`. Making one touches nothing; the first save makes the directories.
 
     limits: what is read at most. keep: what retention leaves. read_back: what a save reads again after its commit. wait: how long a save waits for
-    another writer. streams: files written and read at once.
+    another writer. streams: files written and read at once; by default two, or one where there is one processor.
     """
 
     def __init__(
@@ -52,14 +52,14 @@ class CheckpointStore(Choosing):
         keep: Keep | None = None,
         read_back: ReadBack | str = ReadBack.SAMPLE,
         wait: timedelta = timedelta(seconds=10),
-        streams: int = STREAMS,
+        streams: int | None = None,
         disk: Disk | None = None,
     ) -> None:
         self.path = Path(path)
         self.keep = keep or Keep()
         self.read_back = ReadBack(read_back)
         self.wait = wait
-        self.place = Place(self.path, disk or LocalDisk(), limits or Limits(), streams)
+        self.place = Place(self.path, disk or LocalDisk(), limits or Limits(), STREAMS if streams is None else streams)
         self.known = Known({})
 
     @property

@@ -10,7 +10,7 @@ A kind's invariants are one function each, in `INVARIANTS`: it gets the arrays a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from recovery.checkpoint import learning
@@ -53,8 +53,8 @@ class Checkpoint:
     """A whole and valid state. Its arrays are fresh, writable, and nobody else's."""
 
     manifest: Manifest
-    arrays: Mapping[str, Array]
-    state: Any
+    arrays: Mapping[str, Array] = field(repr=False)
+    state: Any = field(repr=False)
 
     @property
     def kind(self) -> Kind:

@@ -26,8 +26,8 @@ class Kind(StrEnum):
 
     OPEN = "open"  # being decided; visible to its own transaction only
     FENCED = "fenced"  # nothing happened yet; an epoch was raised, and lower ones are refused
-    APPLIED = "applied"
-    REJECTED = "rejected"
+    APPLIED = "applied"  # the effect is committed, with its value
+    REJECTED = "rejected"  # the effect was rolled back, and its declared error is remembered
     CLOSED = "closed"  # refused for ever: nothing happened and nothing will
 
 

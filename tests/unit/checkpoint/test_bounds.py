@@ -95,6 +95,30 @@ def test_without_the_extra_its_name_is_told() -> None:
     assert "pip install -e '.[checkpoint]'" in done.stdout
 
 
+WITHOUT_OTHERS = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"obstore", "torch", "matplotlib"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent())
+from recovery.checkpoint import *
+print(CheckpointStore.__name__)
+import recovery.checkpoint
+from recovery.core.errors import ExtraMissing
+try:
+    recovery.checkpoint.ObjectCheckpoints
+except ExtraMissing as error:
+    print(error)
+"""
+
+
+def test_every_name_that_a_star_gives_needs_this_extra_alone() -> None:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT_OTHERS], capture_output=True, text=True, check=True)
+    assert "CheckpointStore" in done.stdout
+    assert "pip install -e '.[objects]'" in done.stdout
+
+
 def described() -> list[type[CheckpointError]]:
     found = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, CheckpointError)]
     return [error for error in found if error.template]

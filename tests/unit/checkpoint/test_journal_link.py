@@ -19,6 +19,7 @@ from recovery.checkpoint.lifecycle import Exposure, Look
 from recovery.checkpoint.reference import ReferenceTrainer
 from recovery.checkpoint.store import CheckpointStore
 from recovery.core.entries import OutcomeKind
+from recovery.core.errors import DefinitionError
 from recovery.core.policy import Budget
 from recovery.storage import open_journal
 
@@ -120,6 +121,16 @@ def test_an_effect_that_was_open_at_the_position_counts_as_later() -> None:
     position = journal.position()
     (open_one,) = journal.after(position)
     assert (open_one.key, open_one.settled) == ("run-1-unheard", False)
+
+
+def test_an_argument_that_an_effect_does_not_have_is_told(sqlite_url: str) -> None:
+    made = engine(sqlite_url)
+    made.run("run-1", judging, ["final"])
+    with pytest.raises(
+        DefinitionError, match=r"the argument 'set': effect evaluate has no argument of that name; it has test_set\."
+    ):
+        list(RunJournal(made, "run-1", evaluates={"evaluate": "set"}).looks())
+    assert [look.test_set for look in RunJournal(made, "run-1", evaluates={"evaluate": "test_set"}).looks()] == ["final"]
 
 
 def test_a_position_of_another_life_is_refused(sqlite_url: str) -> None:

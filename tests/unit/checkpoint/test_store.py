@@ -14,8 +14,10 @@ from recovery.checkpoint.commit import shard_name
 from recovery.checkpoint.errors import CheckpointInvalid, LimitExceeded, NotACandidate, NothingToRestore, SaveFailed, WrongKind
 from recovery.checkpoint.header import write_header
 from recovery.checkpoint.kinds import Kind
+from recovery.checkpoint.learning import Weights
 from recovery.checkpoint.limits import Limits
 from recovery.checkpoint.manifest import JournalPosition, Slice, TensorEntry
+from recovery.checkpoint.reference import ReferenceTrainer
 from recovery.checkpoint.store import CheckpointStore
 from recovery.checkpoint.strict import canonical
 from tests.unit.checkpoint.disks import RecordingDisk
@@ -34,6 +36,16 @@ def test_what_is_loaded_is_what_was_saved(store: CheckpointStore) -> None:
     assert loaded.state == small(3).values
     assert loaded.manifest == saved.manifest
     assert loaded.manifest.step == 3
+
+
+def test_what_is_saved_and_found_is_told_in_one_line(store: CheckpointStore) -> None:
+    """A debugger, a log and a failing assertion show it; a manifest can list thousands of tensors."""
+    weights = Weights({f"w/{n}": np.zeros(3) for n in range(500)})
+    found = store.save(weights)
+    assert repr(found) == f"<Candidate {found.name}: weights, step 0, 500 tensors, {found.manifest.total_bytes} bytes>"
+    assert repr(weights) == "<Weights: 500 arrays, 12000 bytes>"
+    for each in (found, found.manifest, store.load(found), ReferenceTrainer().capture()):
+        assert len(repr(each)) < 600
 
 
 def test_loaded_arrays_are_writable_and_nobody_elses(store: CheckpointStore) -> None:
