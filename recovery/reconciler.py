@@ -28,6 +28,7 @@ from recovery.core.errors import (
     RunInDoubt,
     RunInputDiffers,
     RunUnsettled,
+    TimerPending,
     Unresolved,
     UsageError,
     WorkflowUnknown,
@@ -225,7 +226,7 @@ async def _stopped(row: RunRow, machine: Machine, writer: Writer, error: Recover
     match error:
         case EffectInDoubt():
             status = Status.HELD if error.reason is ParkingReason.HELD else Status.IN_DOUBT
-        case Unresolved():
+        case Unresolved() | TimerPending():
             status = Status.WAITING
         case Diverged():
             status = Status.DIVERGED
@@ -265,8 +266,8 @@ def _report(
     against: tuple[Contradiction, ...] = (),
 ) -> Recovered[Any]:
     judgements = machine.judgements if machine else []
-    if judgements and not status.settled:
-        next_look_us = judgements[-1][1].next_look_us
+    if machine is not None and not status.settled:
+        next_look_us = machine.next_look_us
     return Recovered(
         run_id=run_id,
         workflow=workflow,

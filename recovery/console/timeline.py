@@ -32,7 +32,7 @@ from recovery.core.entries import (
     Source,
     Verdict,
 )
-from recovery.core.ids import ROOT
+from recovery.core.ids import ROOT, branch_of
 from recovery.core.instants import iso
 
 _LINES_MAX: Final = 200
@@ -150,6 +150,10 @@ def _decision(entry: Decision) -> Line:
             return Line("decided", entry.at_us, entry.step, f"{entry.value} branches" if entry.value != 1 else "a branch")
         case entries.NOW:
             return Line("decided", entry.at_us, entry.step, f"the time is {iso(entry.value)}")
+        case entries.TIMER:
+            return Line("decided", entry.at_us, entry.step, f"to sleep until {iso(entry.value)}")
+        case entries.FIRED:
+            return Line("decided", entry.at_us, branch_of(entry.step), "the time has come")
         case _:
             failed = f"failed with {words.bounded(entry.error)}: " if entry.error else ""
             return Line("decided", entry.at_us, entry.step, f"{failed}{words.value(entry.value)}")

@@ -162,9 +162,13 @@ BRANCHES: Final = "branches"
 NOW: Final = "now"
 RANDOM: Final = "random"
 UUID: Final = "uuid"
+TIMER: Final = "timer"
+FIRED: Final = "fired"
 
 FORMS: Final = {
     "": "a decision", BRANCHES: "branches", NOW: "a reading of the clock", RANDOM: "a random number", UUID: "a random UUID",
+    TIMER: "a timer",
+    FIRED: "the end of a timer",
 }  # fmt: skip
 """What a decision can be, for people: a function's choice, or a fact that the run itself draws or notes."""
 

@@ -7,7 +7,7 @@
       JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged, StoreUnavailable, RunForgotten
       OwnershipError    LeaseUnavailable, FencedOut, HeadMoved
       EffectError       EffectInDoubt, EffectInterrupted, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved, NotLicensed, KeyStillAsked
-      RunFailed, RunHeld, RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted
+      RunFailed, RunHeld, RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted, TimerPending
       ReplayError       Diverged, IncompatibleVersion, ValueUnreadable
       CheckpointError   in recovery.checkpoint.errors
     InvariantViolated(AssertionError)      our bug; outside the tree, so that nobody catches it by habit
@@ -265,6 +265,16 @@ class Unresolved(EffectError):
     template = (
         "Run {run_id!r}, step {step}: {effect} with key {key!r} is not settled yet ({reason}). Nothing is lost. "
         "Look again at {next_look} with `recover --run-id {run_id}`."
+    )
+
+
+class TimerPending(RecoveryError):
+    """A durable timer has not come yet, and this call may not wait for it. Nothing is wrong."""
+
+    exit_code = ExitCode.UNRESOLVED
+    template = (
+        "Run {run_id!r}, step {step}: it sleeps until {next_look}. Nothing is lost, and nothing is to be done before that. "
+        "From then on it continues with `recover --run-id {run_id}`."
     )
 
 

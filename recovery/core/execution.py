@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from recovery.core.entries import BRANCHES, FORMS, NOW, Decision, Entry, Status
+from recovery.core.entries import BRANCHES, FIRED, FORMS, NOW, Decision, Entry, Status
 from recovery.core.errors import (
     Diverged,
     EffectInterrupted,
@@ -25,13 +25,13 @@ from recovery.core.errors import (
 )
 from recovery.core.gathering import Gate, Gathering
 from recovery.core.history import DecisionStep, EffectStep, History, Step
-from recovery.core.ids import ROOT
+from recovery.core.ids import ROOT, branch_of
 from recovery.core.operations import Append, Decide, Decided, Draw, Enter, Leave, Now, Op, Turn
-from recovery.core.steps import OutOfOrder, Steps, branch_of, lies_in, upwards
+from recovery.core.steps import OutOfOrder, Steps, lies_in, upwards
 from recovery.core.steps import Unwind as Unwind
 
 
-class _Rest(NamedTuple):
+class Rest(NamedTuple):
     """How a run stands while a branch of it does not go on."""
 
     status: Status
@@ -52,7 +52,8 @@ class Execution:
     history: History
     steps: Steps = field(init=False)
     _unsaid: dict[str, list[Decision]] = field(init=False, default_factory=dict)
-    _rests: dict[str, _Rest] = field(init=False, default_factory=dict)
+    _fired: list[Decision] = field(init=False, default_factory=list)  # what every branch may have seen, and nothing builds on yet
+    _rests: dict[str, Rest] = field(init=False, default_factory=dict)
     _gates: dict[str, Gate] = field(init=False, default_factory=dict)
     _branched: bool = field(init=False, default=False)
 
@@ -63,6 +64,11 @@ class Execution:
     def stopped(self) -> Unwind | None:
         """Why the run cannot go on now; the gravest, where several branches have stopped."""
         return self.steps.stopped_at(ROOT)
+
+    @property
+    def next_look_us(self) -> int | None:
+        """When the first of the branches that rest is due; None where none has a time."""
+        return min((rest.next_look_us for rest in self._rests.values() if rest.next_look_us is not None), default=None)
 
     # -- steps and branches --------------------------------------------------------------------------------------------
 
@@ -162,10 +168,9 @@ class Execution:
 
     def unsaid(self, at_us: int, branch: str = ROOT) -> list[Decision]:
         """What becomes durable at a time with the next entries of a branch: it was begun from some of it, and may build on the rest."""
-        if not self._unsaid:
-            return []
         paths = list(upwards(branch))[::-1] + [path for path in self._unsaid if path != branch and lies_in(path, branch)]
-        return [replace(entry, at_us=entry.at_us or at_us) for path in paths for entry in self._unsaid.get(path, [])]
+        unsaid = [entry for path in paths for entry in self._unsaid.get(path, [])]
+        return [replace(entry, at_us=entry.at_us or at_us) for entry in (*unsaid, *self._fired)]
 
     def stop(self, error: RecoveryError, branch: str | None = None) -> Unwind:
         """Poison a branch and where it was begun from, or the whole run: nothing may begin there after this."""
@@ -238,10 +243,10 @@ class Execution:
             await Enter()
         try:
             branch = branch_of(step)
-            unsaid = self.unsaid(await Now(), branch) if self._unsaid else []
+            unsaid = self.unsaid(await Now(), branch) if self._unsaid or self._fired else []
             entries = wanted(self.history.length + len(unsaid)) if callable(wanted) else wanted
             try:
-                await Append((*unsaid, *entries), *self._standing(branch, _Rest(status, next_look_us, reason)))
+                await Append((*unsaid, *entries), *self._standing(branch, Rest(status, next_look_us, reason)))
             except KeyReused:
                 raise  # nothing was written and nothing will be sent; the run may end with it, and take no later step
             except RecoveryError as error:
@@ -249,14 +254,14 @@ class Execution:
             except Exception as error:  # no store may fail so: our bug, told as one
                 raise InvariantViolated(f"run {self.history.run_id}: an append failed in a way that no store may") from error
             for said in unsaid:
-                del self._unsaid[branch_of(said.step)][0]
+                del (self._fired if said.form == FIRED else self._unsaid[branch_of(said.step)])[0]
             for durable in (*unsaid, *entries):
                 self.history.add(durable)
         finally:
             if self._branched:
                 await Leave()
 
-    def _standing(self, branch: str, rest: _Rest) -> _Rest:
+    def _standing(self, branch: str, rest: Rest) -> Rest:
         """How the run stands while one branch goes on or rests: as the gravest rest of any, with the next look of the earliest."""
         if rest.status is Status.RUNNING:
             self._rests.pop(branch, None)
@@ -265,8 +270,7 @@ class Execution:
         if not self._rests:
             return rest
         gravest = next(rest for status in _GRAVEST_FIRST for rest in self._rests.values() if rest.status is status)
-        looks = [rest.next_look_us for rest in self._rests.values() if rest.next_look_us is not None]
-        return gravest._replace(next_look_us=min(looks, default=None))
+        return gravest._replace(next_look_us=self.next_look_us)
 
 
 async def _decided(subject: Any) -> Decided:

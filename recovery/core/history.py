@@ -12,6 +12,8 @@ from typing import Final
 
 from recovery.core.entries import (
     BRANCHES,
+    FIRED,
+    TIMER,
     Answered,
     AnswerKind,
     Attempt,
@@ -28,7 +30,7 @@ from recovery.core.entries import (
     step_of,
 )
 from recovery.core.errors import IllegalHistory
-from recovery.core.ids import ROOT
+from recovery.core.ids import ROOT, branch_of
 
 DIVERGE: Final = "diverge"
 """The action of a verdict about the whole run: its replay and its record do not fit."""
@@ -144,8 +146,8 @@ class History:
         if isinstance(entry, Decision):
             self._require(entry.step not in self.steps, f"step {entry.step} is recorded twice")
             self.steps[entry.step] = DecisionStep(self.length, entry)
-            if entry.form != BRANCHES:
-                self.completed.append(entry.step)
+            if entry.form not in {BRANCHES, TIMER}:
+                self.completed.append(branch_of(entry.step) if entry.form == FIRED else entry.step)
         elif isinstance(entry, Intent):
             self._require(entry.step not in self.steps, f"step {entry.step} is recorded twice")
             effect = EffectStep(self.length, entry)

@@ -74,6 +74,11 @@ def step_id(parent: str, name: str, occurrence: int) -> str:
     return f"{parent}/{name}#{occurrence}" if parent else f"{name}#{occurrence}"
 
 
+def branch_of(step: str) -> str:
+    """The branch that a step belongs to; also the path from which a branch was begun."""
+    return step.rpartition("/")[0]
+
+
 def digest_bytes(*parts: bytes) -> str:
     """BLAKE2b-256 over length-prefixed parts, in hex. Length prefixes keep ('ab','c') apart from ('a','bc')."""
     state = blake2b(digest_size=32)

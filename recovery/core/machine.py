@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from recovery.core.contracts import Contract
 from recovery.core.contradictions import records, taken_in
 from recovery.core.entries import (
+    FIRED,
     FORMS,
+    TIMER,
     Answered,
     Attempt,
+    Decision,
     Entry,
     Intent,
     Observation,
@@ -28,13 +31,14 @@ from recovery.core.entries import (
 )
 from recovery.core.errors import (
     EffectInDoubt,
+    TimerPending,
     Unresolved,
 )
 from recovery.core.evidence import Situation
-from recovery.core.execution import Execution
+from recovery.core.execution import Execution, Rest
 from recovery.core.execution import Unwind as Unwind
 from recovery.core.history import EffectStep, Step
-from recovery.core.ids import Epoch, digest_bytes
+from recovery.core.ids import Epoch, branch_of, digest_bytes, step_id
 from recovery.core.instants import iso
 from recovery.core.judgement import Judgement, conclude
 from recovery.core.operations import (
@@ -49,8 +53,10 @@ from recovery.core.operations import (
 from recovery.core.policy import Budget
 from recovery.core.request import Request, holding
 from recovery.core.rows import Action, ParkingReason
-from recovery.core.steps import branch_of
 from recovery.core.timing import CANCELLING, CLOSING, possibly_sent
+
+SLEEPING: Final = "sleeping"
+"""Why a run waits whose workflow asked for it."""
 
 
 @dataclass(slots=True)
@@ -79,6 +85,34 @@ class Machine(Execution):
     def calls(self) -> dict[str, Any]:
         """The bound calls of the effects that the workflow has reached, by step."""
         return {step: request.subject for step, request in self.requests.items()}
+
+    # -- timers --------------------------------------------------------------------------------------------------------
+
+    async def sleep(self, step: str, until_us: int | None, lasts_us: int) -> None:
+        """Wait until a moment that is durable before the wait begins: `until_us`, or `lasts_us` from when it is first asked for.
+
+        That it has come is noted with what builds on it. Raises Unwind where it is beyond what this call may wait for."""
+        recorded = self.history.steps.get(step)
+        if recorded is not None:
+            due_us = self._decision(step, recorded, TIMER).value
+        else:
+            now_us = await Now()
+            due_us = now_us + lasts_us if until_us is None else until_us
+            timer = Decision(step=step, fingerprint="", value=due_us, form=TIMER, at_us=now_us)
+            await self._append(step, [timer], *(Rest(Status.WAITING, due_us, SLEEPING) if due_us > now_us else ()))
+        if self.begin(FIRED, step, awaited=False) not in self.history.steps:
+            await self._until(step, due_us)
+        self._rests.pop(branch_of(step), None)
+        await self._turn(step)
+
+    async def _until(self, step: str, due_us: int) -> None:
+        branch = branch_of(step)
+        while (now_us := await Now()) < due_us:
+            self._rests[branch] = Rest(Status.WAITING, due_us, SLEEPING)
+            if self.deadline_us is not None and due_us > self.deadline_us:
+                raise self.stop(TimerPending(run_id=self.history.run_id, step=step, next_look=iso(due_us)), branch)
+            await Sleep(due_us, f"{step}: it sleeps")
+        self._fired.append(Decision(step=step_id(step, FIRED, 1), fingerprint="", value=None, form=FIRED, at_us=now_us))
 
     # -- effects -------------------------------------------------------------------------------------------------------
 
@@ -246,6 +280,7 @@ class Machine(Execution):
         entries: list[Entry] = [pending] if pending else []
         if judgement.news or entries:
             entries.append(judgement.recorded())
+        self._rests[branch_of(effect.step)] = Rest(status, judgement.next_look_us, judgement.reason.value)
         await self._append(effect.step, entries, status, judgement.next_look_us, judgement.reason.value)
 
     def _about(self, request: Request, effect: EffectStep, reason: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from recovery.core.errors import ConcurrentStep, RecoveryError, StepNotAwaited
 from recovery.core.exitcodes import ExitCode
-from recovery.core.ids import ROOT, check_step_name, step_id
+from recovery.core.ids import ROOT, branch_of, check_step_name, step_id
 
 
 class Unwind(BaseException):
@@ -32,11 +32,6 @@ class OutOfOrder(Exception):
     def __init__(self, step: str, recorded: str, attempted: str) -> None:
         self.step, self.recorded, self.attempted = step, recorded, attempted
         super().__init__(step)
-
-
-def branch_of(step: str) -> str:
-    """The branch that a step belongs to; also the path from which a branch was begun."""
-    return step.rpartition("/")[0]
 
 
 def upwards(branch: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
 from uuid import UUID
 
@@ -50,6 +50,8 @@ class Session(Protocol):
     def perform(self, bound: Bound[Any], key: str | None, name: str | None) -> Any: ...
     def attempt(self, bound: Bound[Any], key: str | None, name: str | None) -> Applied[Any] | Rejected: ...
     def now(self) -> datetime: ...
+    def sleep(self, duration: timedelta) -> None: ...
+    def sleep_until(self, at: datetime) -> None: ...
     def random(self) -> float: ...
     def uuid(self) -> UUID: ...
     def branch(self, name: str) -> Run: ...
@@ -68,6 +70,8 @@ class AsyncSession(Protocol):
     def perform(self, bound: Bound[Any], key: str | None, name: str | None) -> Coroutine[Any, Any, Any]: ...
     def attempt(self, bound: Bound[Any], key: str | None, name: str | None) -> Coroutine[Any, Any, Applied[Any] | Rejected]: ...
     def now(self) -> Coroutine[Any, Any, datetime]: ...
+    def sleep(self, duration: timedelta) -> Coroutine[Any, Any, None]: ...
+    def sleep_until(self, at: datetime) -> Coroutine[Any, Any, None]: ...
     def random(self) -> Coroutine[Any, Any, float]: ...
     def uuid(self) -> Coroutine[Any, Any, UUID]: ...
     def branch(self, name: str) -> AsyncRun: ...
@@ -106,6 +110,16 @@ class Run:
     def now(self) -> datetime:
         """The present moment, in UTC: read once and journaled, so that a replay gets the same."""
         return self._session.now()
+
+    def sleep(self, duration: timedelta) -> None:
+        """Let time pass, durably: the moment at which it ends is journaled before the wait begins, and stays what it was after a crash.
+
+        A call of the engine that may not wait so long (`Budget.max_wait`) leaves the run waiting, with that moment as its next look."""
+        return self._session.sleep(duration)
+
+    def sleep_until(self, at: datetime) -> None:
+        """As `sleep`, until a moment that has a time zone. One that has passed is no wait."""
+        return self._session.sleep_until(at)
 
     def random(self) -> float:
         """A random number in [0, 1), journaled."""
@@ -210,6 +224,16 @@ class AsyncRun:
     def now(self) -> Coroutine[Any, Any, datetime]:
         """The present moment, in UTC: read once and journaled, so that a replay gets the same."""
         return self._session.now()
+
+    def sleep(self, duration: timedelta) -> Coroutine[Any, Any, None]:
+        """Let time pass, durably: the moment at which it ends is journaled before the wait begins, and stays what it was after a crash.
+
+        A call of the engine that may not wait so long (`Budget.max_wait`) leaves the run waiting, with that moment as its next look."""
+        return self._session.sleep(duration)
+
+    def sleep_until(self, at: datetime) -> Coroutine[Any, Any, None]:
+        """As `sleep`, until a moment that has a time zone. One that has passed is no wait."""
+        return self._session.sleep_until(at)
 
     def random(self) -> Coroutine[Any, Any, float]:
         """A random number in [0, 1), journaled."""

@@ -11,7 +11,7 @@ import contextvars
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 from uuid import UUID
 from weakref import WeakKeyDictionary
@@ -27,7 +27,7 @@ from recovery.definitions.run import Applied, AsyncRun, Rejected
 from recovery.drivers.asking import Surroundings, bound_call
 from recovery.drivers.branching import Branching, bodies_of, width
 from recovery.drivers.loop import Driver
-from recovery.drivers.session import Session
+from recovery.drivers.session import Nap, Session
 from recovery.storage.writer import Writer
 
 T = TypeVar("T")
@@ -97,6 +97,14 @@ class AsyncSession:
 
     def now(self) -> Coroutine[Any, Any, datetime]:
         return self._step(NOW, self._session.now)
+
+    def sleep(self, duration: timedelta) -> Coroutine[Any, Any, None]:
+        nap = Nap.lasting(duration)
+        return self._step("sleep", lambda step: self._session.sleep(step, nap))
+
+    def sleep_until(self, at: datetime) -> Coroutine[Any, Any, None]:
+        nap = Nap.until(at)
+        return self._step("sleep", lambda step: self._session.sleep(step, nap))
 
     def random(self) -> Coroutine[Any, Any, float]:
         return self._step(RANDOM, self._session.random)

@@ -7,22 +7,43 @@ through its codec on the first run too, so that a first run equals its replay.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from recovery.core.contracts import microseconds
 from recovery.core.entries import NOW, RANDOM, Decision, OutcomeKind, Settled
 from recovery.core.entries import UUID as UUID_FORM
-from recovery.core.errors import DecisionFailed, InvalidName, NotExecuted, OutcomeUnavailable
+from recovery.core.errors import DecisionFailed, DefinitionError, InvalidName, NotExecuted, OutcomeUnavailable
 from recovery.core.ids import check_key, derive_key
-from recovery.core.instants import moment
+from recovery.core.instants import instant_us, moment
 from recovery.core.machine import Machine
 from recovery.core.request import Request
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound
 from recovery.definitions.registry import check_complete
 from recovery.definitions.run import Applied, Rejected
+
+
+class Nap(NamedTuple):
+    """How long a workflow sleeps: until a moment, or for a while from when it is first asked for."""
+
+    until_us: int | None
+    lasts_us: int
+
+    @classmethod
+    def until(cls, at: datetime) -> Nap:
+        """Raises DefinitionError."""
+        if at.tzinfo is None:
+            raise DefinitionError(
+                what="call", name="run.sleep_until", problem="its moment has no time zone",
+                advice="Pass one that has, such as datetime(2030, 1, 1, tzinfo=UTC).",
+            )  # fmt: skip
+        return cls(instant_us(at), 0)
+
+    @classmethod
+    def lasting(cls, duration: timedelta) -> Nap:
+        return cls(None, microseconds(duration))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +84,9 @@ class Session:
 
     async def now(self, step: str) -> datetime:
         return moment((await self.machine.draw(step, NOW)).value)
+
+    async def sleep(self, step: str, nap: Nap) -> None:
+        await self.machine.sleep(step, nap.until_us, nap.lasts_us)
 
     async def random(self, step: str) -> float:
         """53 bits of what was drawn: every float in [0, 1) that is a multiple of 2**-53 is as likely."""

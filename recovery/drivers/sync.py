@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -24,7 +24,7 @@ from recovery.definitions.run import Applied, Rejected, Run
 from recovery.drivers.asking import Surroundings, bound_call, refuse_async
 from recovery.drivers.branching import Branching, RunBranch, bodies_of, width
 from recovery.drivers.loop import Driver
-from recovery.drivers.session import Session
+from recovery.drivers.session import Nap, Session
 from recovery.storage.writer import Writer
 
 T = TypeVar("T")
@@ -91,6 +91,14 @@ class SyncSession:
 
     def now(self) -> datetime:
         return self._step(NOW, self._session.now)
+
+    def sleep(self, duration: timedelta) -> None:
+        nap = Nap.lasting(duration)
+        self._step("sleep", lambda step: self._session.sleep(step, nap))
+
+    def sleep_until(self, at: datetime) -> None:
+        nap = Nap.until(at)
+        self._step("sleep", lambda step: self._session.sleep(step, nap))
 
     def random(self) -> float:
         return self._step(RANDOM, self._session.random)

@@ -15,6 +15,7 @@ from recovery.core.entries import Decision, Entry, Intent, Observation, Settled,
 from recovery.core.errors import RunUnsettled
 from recovery.core.history import EffectStep
 from recovery.core.ids import Epoch
+from recovery.core.instants import iso
 from recovery.core.judgement import conclude
 from recovery.core.machine import Machine, Unwind
 from recovery.core.operations import Decided, Execute, Now, Op, Raised, Use
@@ -37,6 +38,10 @@ class Rehearsal(Machine):
             self.then = f"then the workflow would decide {step.rpartition('#')[0]!r}"
             raise self._stop()
         return await Machine.chosen(self, step, fingerprint, form, choose)
+
+    async def _until(self, step: str, due_us: int) -> None:  # noqa: ARG002  # one signature
+        self.then = f"then the workflow would sleep until {iso(due_us)}"
+        raise self._stop()
 
     async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
         if effect.settled is not None:

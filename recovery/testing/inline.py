@@ -15,7 +15,7 @@ from recovery.definitions.effect import Effect
 from recovery.definitions.rejection import encode_rejection
 from recovery.definitions.run import Applied, AsyncRun, Rejected, Run
 from recovery.definitions.workflow import Workflow
-from recovery.testing.steps import Attempt, Decide, Fail, Gather, Perform, Return, Step, Try
+from recovery.testing.steps import Attempt, Decide, Fail, Gather, Perform, Return, Sleep, Step, Try
 
 NAME: Final = "scenario"
 
@@ -75,6 +75,9 @@ class Program:
                     returned = yield from self._guarded(step, known)
                     if returned is not None:
                         return returned
+                case Sleep():
+                    duration = step.sleep
+                    yield Request("sleep", lambda run, duration=duration: run.sleep(duration))  # type: ignore[misc]  # bound now
                 case Gather():
                     known[step.as_] = list((yield self._gathered(step, known)))
                 case Return():

@@ -14,10 +14,10 @@ from recovery import codec
 from recovery.core.contracts import Enforced, Kind
 from recovery.core.entries import AnswerKind, Decision, Intent, OutcomeKind, Settled, Verdict
 from recovery.core.history import EffectStep
-from recovery.core.ids import ROOT
+from recovery.core.ids import ROOT, branch_of
 from recovery.core.judgement import NAME_TAKEN
 from recovery.core.rows import Action
-from recovery.core.steps import branch_of, lies_in
+from recovery.core.steps import lies_in
 from recovery.storage.reading import Loaded
 from recovery.testing.judging import judged_again
 from recovery.testing.ledger import Claimed, Declined, Durable, Ended, Executed, Left

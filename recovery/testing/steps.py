@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
-from recovery.testing.forms import Name, Strict, by_verb
+from recovery.testing.forms import Duration, Name, Strict, by_verb
 
 Arguments: TypeAlias = Annotated[
     Annotated[dict[str, Any], Tag("mapping")] | Annotated[str, StringConstraints(pattern=r"^\$[^$]"), Tag("reference")],
@@ -62,6 +62,12 @@ class Try(Strict):
     finally_: list[Step] = Field(default_factory=list, alias="finally", description="what follows in any case")
 
 
+class Sleep(Strict):
+    """Wait, durably."""
+
+    sleep: Duration = Field(description="for how long")
+
+
 class Gather(Strict):
     """Branches that go on beside each other. What a branch names stays its own; their values come together as a list."""
 
@@ -86,13 +92,14 @@ Step: TypeAlias = Annotated[
     | Annotated[Perform, Tag("perform")]
     | Annotated[Attempt, Tag("attempt")]
     | Annotated[Try, Tag("try")]
+    | Annotated[Sleep, Tag("sleep")]
     | Annotated[Gather, Tag("gather")]
     | Annotated[Return, Tag("return")]
     | Annotated[Fail, Tag("fail")],
-    by_verb("decide", "perform", "attempt", "try", "gather", "return", "fail"),
+    by_verb("decide", "perform", "attempt", "try", "sleep", "gather", "return", "fail"),
 ]
 
-STEPS = (Decide, Perform, Attempt, Try, Gather, Return, Fail)
+STEPS = (Decide, Perform, Attempt, Try, Sleep, Gather, Return, Fail)
 
 
 class Module(Strict):

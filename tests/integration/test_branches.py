@@ -6,18 +6,21 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from recovery import AsyncEngine, AsyncRun, Call, Engine, Environment, Run, contracts, effect, errors, workflow
 from recovery.core.entries import OutcomeKind, Status
+from recovery.core.policy import Budget
 from recovery.ports import Journal
+from recovery.testing import ManualClock
 
 from .world import QUICK, Killed, OutOfStock, Shop, keyed, kinds, once
 
 OPAQUE = contracts.Opaque()
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def ends_in_doubt(call: Callable[[], Any]) -> errors.EffectInDoubt:
@@ -486,3 +489,77 @@ def test_a_reading_does_not_pass_for_another_ones_record(journal: Journal) -> No
         error = engine.recover("r").error
     assert isinstance(error, errors.Diverged)
     assert (error.recorded, error.attempted) == ("a reading of the clock", "a decision")
+
+
+# -- timers ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_timer_and_an_effect_came_to_first_is_the_same_in_a_replay() -> None:
+    """A timeout of the workflow's own, raced against an effect: the winner is the first run's."""
+    shop, clock, first = Shop(fail=once(Killed())), ManualClock(), []
+    reserve = shop.async_effect(keyed())
+
+    @workflow
+    async def order(run: AsyncRun) -> str:
+        came: list[str] = []
+
+        async def wait(branch: AsyncRun) -> None:
+            await branch.sleep(timedelta(hours=1))
+            came.append("timer")
+
+        async def work(branch: AsyncRun) -> None:
+            await branch.decide("slow", slow)
+            came.append("work")
+
+        async def slow() -> int:
+            clock.advance(timedelta(hours=2))
+            for _ in range(1_000):
+                await asyncio.sleep(0)
+            return 1
+
+        await run.gather(work, wait)
+        first.append(came[0])
+        await run.perform(reserve(units=1))
+        return came[0]
+
+    async def story() -> None:
+        patient = Budget(max_wait=None)
+        async with AsyncEngine("memory://", workflows=[order], clock=clock, budget=patient) as engine:
+            with pytest.raises(Killed):
+                await engine.run("r", order)
+            assert (await engine.recover("r")).result() == first[0]
+
+    asyncio.run(story())
+    assert first[0] == first[1]
+
+
+def test_w4_an_absolute_deadline_stays_where_it_was() -> None:
+    clock = ManualClock()
+
+    @workflow
+    def order(run: Run) -> str:
+        deadline = run.now() + timedelta(minutes=10)
+        run.sleep_until(deadline)
+        return deadline.isoformat()
+
+    with Engine("memory://", workflows=[order], clock=clock, budget=QUICK) as engine:
+        began_us = clock.wall_us()
+        with pytest.raises(errors.TimerPending, match="it sleeps until"):
+            engine.run("r", order)
+        assert engine.get("r").status is Status.WAITING
+        clock.advance(timedelta(minutes=9))
+        assert engine.recover("r").next_look == EPOCH + timedelta(microseconds=began_us, minutes=10)
+        recovered = engine.recover("r", budget=Budget(max_wait=timedelta(minutes=1)))
+        assert recovered.result() == (EPOCH + timedelta(microseconds=began_us) + timedelta(minutes=10)).isoformat()
+        assert clock.wall_us() - began_us == 10 * 60 * 1_000_000
+
+
+def test_a_moment_without_a_time_zone_is_refused_before_anything_is_written() -> None:
+    @workflow
+    def order(run: Run) -> None:
+        run.sleep_until(datetime(2030, 1, 1))  # noqa: DTZ001  # what is refused
+
+    with Engine("memory://", workflows=[order]) as engine:
+        with pytest.raises(errors.DefinitionError, match="no time zone"):
+            engine.run("r", order)
+        assert kinds(engine.history("r")) == ["opened"]

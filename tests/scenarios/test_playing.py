@@ -181,6 +181,7 @@ workflow:
             with: {sku: FILTER-A, qty: $plan.qty}
             name: more
             rejected:
+              - sleep: 1s
               - gather:
                   - - return: $input
                   - - decide: inside

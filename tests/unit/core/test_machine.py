@@ -23,7 +23,7 @@ from recovery.core.entries import (
     Status,
     Verdict,
 )
-from recovery.core.errors import ConcurrentStep, EffectInDoubt, FencedOut, KeyReused, StoreUnavailable, Unresolved
+from recovery.core.errors import ConcurrentStep, EffectInDoubt, FencedOut, KeyReused, StoreUnavailable, TimerPending, Unresolved
 from recovery.core.history import fold
 from recovery.core.ids import Epoch
 from recovery.core.machine import Machine, Unwind
@@ -263,3 +263,57 @@ def test_the_operations_that_a_send_needs_are_exactly_these() -> None:
     hand.drive(machine().perform("reserve#1", request()))
     assert [type(op) for op in hand.asked] == [Append, Send, Append]
     assert not any(isinstance(op, Ask | Decide) for op in hand.asked)
+
+
+# -- timers ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_timer_is_durable_before_the_wait_begins_and_its_end_with_what_builds_on_it() -> None:
+    hand, run = Hand(APPLIED), machine(deadline_us=None)
+    hand.drive(run.sleep(run.begin("sleep"), None, 5_000))
+    assert hand.names == ["append.decision", "Sleep"]
+    timer, slept = hand.asked
+    assert isinstance(timer, Append)
+    assert (timer.status, timer.next_look_us) == (Status.WAITING, 6_000)
+    assert isinstance(slept, Sleep)
+    assert slept.until_us == 6_000
+    run.finish("sleep#1")
+    hand.drive(run.perform(run.begin("reserve"), request()))
+    built = hand.asked[2]
+    assert isinstance(built, Append)
+    assert [entry.step for entry in built.entries] == ["sleep#1/fired#1", "reserve#1"]  # type: ignore[union-attr]
+    assert built.status is Status.RUNNING
+
+
+def test_a_recorded_timer_waits_for_what_is_left_and_a_recorded_end_for_nothing() -> None:
+    timer = Decision(step="sleep#1", fingerprint="", value=6_000, form="timer", at_us=1_000)
+    left, run = Hand(now_us=5_500), machine(timer, deadline_us=None)
+    left.drive(run.sleep(run.begin("sleep"), None, 5_000))
+    assert left.names == ["Sleep"]
+    fired = Decision(step="sleep#1/fired#1", fingerprint="", value=None, form="fired", at_us=6_000)
+    set_back, run = Hand(now_us=2_000), machine(timer, fired, deadline_us=None)
+    set_back.drive(run.sleep(run.begin("sleep"), None, 5_000))
+    assert set_back.names == []
+
+
+def test_a_timer_beyond_the_calls_patience_leaves_the_run_to_a_later_look() -> None:
+    hand, run = Hand(), machine(deadline_us=2_000)
+    with pytest.raises(Unwind) as unwound:
+        hand.drive(run.sleep(run.begin("sleep"), 9_000, 0))
+    assert isinstance(unwound.value.error, TimerPending)
+    assert (hand.names, run.next_look_us) == (["append.decision"], 9_000)
+    with pytest.raises(Unwind):
+        run.begin("anything")
+    timer = hand.asked[0].entries[0]  # type: ignore[attr-defined]
+    again, later = Hand(now_us=3_000), machine(timer, deadline_us=3_000)
+    with pytest.raises(Unwind):
+        again.drive(later.sleep(later.begin("sleep"), 9_000, 0))
+    assert (again.names, later.next_look_us) == ([], 9_000)  # I7
+
+
+def test_a_moment_that_has_passed_is_no_wait() -> None:
+    hand, run = Hand(now_us=5_000), machine(deadline_us=0)
+    hand.drive(run.sleep(run.begin("sleep"), 5_000, 0))
+    [timer] = hand.asked
+    assert isinstance(timer, Append)
+    assert timer.status is Status.RUNNING

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from recovery.core.errors import ConcurrentStep, Diverged, EffectInDoubt, StoreUnavailable, Unresolved
-from recovery.core.ids import ROOT
-from recovery.core.steps import OutOfOrder, Steps, Unwind, branch_of, lies_in, upwards
+from recovery.core.ids import ROOT, branch_of
+from recovery.core.steps import OutOfOrder, Steps, Unwind, lies_in, upwards
 
 DOUBT = EffectInDoubt(run_id="r", step="s", effect="e", key="k", reason="opaque")
 LATER = Unresolved(run_id="r", step="s", effect="e", key="k", reason="settling", next_look="soon")
