@@ -99,7 +99,8 @@ class Machine(Execution):
             now_us = await Now()
             due_us = now_us + lasts_us if until_us is None else until_us
             timer = Decision(step=step, fingerprint="", value=due_us, form=TIMER, at_us=now_us)
-            await self._append(step, [timer], *(Rest(Status.WAITING, due_us, SLEEPING) if due_us > now_us else ()))
+            rest = Rest(Status.WAITING, due_us, SLEEPING) if due_us > now_us else Rest(Status.RUNNING, None, "")
+            await self._append(step, [timer], *rest)
         if self.begin(FIRED, step, awaited=False) not in self.history.steps:
             await self._until(step, due_us)
         self._rests.pop(branch_of(step), None)

@@ -98,7 +98,7 @@ def _played(scenario: Scenario, shown: tuple[str, ...], colour: str) -> Iterator
             if isinstance(move, Expect):
                 continue
             before = len(lines)
-            problems = _problems(stage, lambda move=move: stage._make(move))
+            problems = _problems(stage, lambda move=move: stage.make(move))
             yield f"> {text}"
             yield from (_DERIVED.sub("KEY", line) for line in lines[before:])
             yield from problems
@@ -106,9 +106,9 @@ def _played(scenario: Scenario, shown: tuple[str, ...], colour: str) -> Iterator
                 return
         yield END
         yield from _standing(stage)
-        yield from _problems(stage, stage._recover_again)
+        yield from _problems(stage, stage.recover_again)
     finally:
-        stage._end()
+        stage.end()
 
 
 def _problems(stage: Stage, act: Callable[[], None]) -> list[str]:
