@@ -737,7 +737,7 @@ def _tree(error: type[errors.RecoveryError], depth: int = 0) -> list[str]:
     return ["  " * depth + error.__name__, *(line for child in _children(error) for line in _tree(child, depth + 1))]
 
 
-_TREE = {errors.__name__, checkpoint_errors.__name__, refusals.__name__}
+_TREE = {recovery.errors.__name__, checkpoint_errors.__name__, refusals.__name__}
 """Where errors of the package are."""
 
 

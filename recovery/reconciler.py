@@ -14,11 +14,11 @@ from recovery.claims import World, existing, find, held_while, load, owned, take
 from recovery.core.chain import chained, genesis
 from recovery.core.contracts import Contract, microseconds
 from recovery.core.contradictions import need_a_person
+from recovery.core.effect_errors import EffectInDoubt, Unresolved
 from recovery.core.entries import JSON, Decision, Opened, OutcomeKind, Override, Settled, Status, Verdict, encode
 from recovery.core.errors import (
     DecisionFailed,
     Diverged,
-    EffectInDoubt,
     HeadMoved,
     RecoveryError,
     ReplayError,
@@ -29,7 +29,6 @@ from recovery.core.errors import (
     RunInputDiffers,
     RunUnsettled,
     TimerPending,
-    Unresolved,
     UsageError,
     WorkflowUnknown,
 )

@@ -12,7 +12,7 @@
       CheckpointError   in recovery.checkpoint.errors
     InvariantViolated(AssertionError)      our bug; outside the tree, so that nobody catches it by habit
 
-Owns what an error says: whether it happened, did not, or might have; who acts next; and, last, how. Fields are
+The branch of EffectError is in `effect_errors`. Owns what an error says: whether it happened, did not, or might have; who acts next; and, last, how. Fields are
 keyword-only, plain values, and survive pickling, copying and process boundaries.
 """
 
@@ -22,7 +22,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 from recovery.core.exitcodes import ExitCode as ExitCode
-from recovery.core.reasons import ParkingReason
 
 _RESTORE = "Keep the database as it is, restore it from a backup, and declare that with `recover restored`."
 
@@ -32,6 +31,11 @@ class RecoveryError(Exception):
 
     exit_code: ClassVar[ExitCode] = ExitCode.USAGE
     template: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        """Named where users import it from, in tracebacks and in journals: the name of a failure is stored, and outlives a move."""
+        if cls.__module__.startswith("recovery.core."):
+            cls.__module__ = "recovery.errors"
 
     def __init__(self, **fields: Any) -> None:
         self.fields = fields
@@ -228,97 +232,7 @@ class HeadMoved(OwnershipError):
     )
 
 
-# -- effects -----------------------------------------------------------------------------------------------------------
-
-
-class EffectError(RecoveryError):
-    """One effect's outcome is not a value."""
-
-    exit_code = ExitCode.IN_DOUBT
-
-
-class EffectInDoubt(EffectError):
-    """It might have happened, and nothing here can prove which. `reason` is a ParkingReason, each with a page of its own."""
-
-    template = (
-        "Run {run_id!r}, step {step}: {effect} with key {key!r} may have happened ({reason}). Nothing more will be sent. "
-        "Ask why with `recover explain {run_id} {step}`, check the environment by the key or the arguments, then decide: "
-        "`recover resolve {run_id} {step}` says what happened."
-    )
-
-    def __init__(self, *, reason: str, **fields: Any) -> None:
-        super().__init__(reason=ParkingReason(reason), **fields)
-
-
-class EffectInterrupted(EffectError):
-    """Its caller was cancelled or interrupted while the answer was on its way."""
-
-    exit_code = ExitCode.UNRESOLVED
-    template = (
-        "Run {run_id!r}, step {step}: {effect} with key {key!r} was interrupted ({reason}) before its answer was known, so no later "
-        "step may start. It may have happened, and nothing is lost. Settle it with `recover --run-id {run_id}`."
-    )
-
-
-class Unresolved(EffectError):
-    exit_code = ExitCode.UNRESOLVED
-    template = (
-        "Run {run_id!r}, step {step}: {effect} with key {key!r} is not settled yet ({reason}). Nothing is lost. "
-        "Look again at {next_look} with `recover --run-id {run_id}`."
-    )
-
-
-class TimerPending(RecoveryError):
-    """A durable timer has not come yet, and this call may not wait for it. Nothing is wrong."""
-
-    exit_code = ExitCode.UNRESOLVED
-    template = (
-        "Run {run_id!r}, step {step}: it sleeps until {next_look}. Nothing is lost, and nothing is to be done before that. "
-        "From then on it continues with `recover --run-id {run_id}`."
-    )
-
-
-class KeyReused(EffectError):
-    exit_code = ExitCode.USAGE
-    template = (
-        "The key {key!r} in {environment}/{scope} belongs to run {owner_run!r}, step {owner_step}. Nothing was sent. "
-        "Give this effect a key of its own."
-    )
-
-
-class NotExecuted(EffectError):
-    """Proven: the effect did not and will not happen under this key."""
-
-    exit_code = ExitCode.FAILED
-    template = (
-        "Run {run_id!r}, step {step}: {effect} with key {key!r} was proven not executed ({reason}). Wanting it again is a new step."
-    )
-
-
-class OutcomeUnavailable(EffectError):
-    """Proven applied, without a value to return."""
-
-    exit_code = ExitCode.FAILED
-    template = "Run {run_id!r}, step {step}: {effect} with key {key!r} happened, but its value is not available ({reason}). Do not repeat it."
-
-
-class NotLicensed(EffectError):
-    """The verdict table does not allow what was ordered."""
-
-    template = (
-        "Run {run_id!r}, step {step}: {verb} is not licensed ({reason}, row {row}): {why} Nothing was sent or changed. "
-        "See what would change it with `recover explain {run_id} {step}`."
-    )
-
-
-class KeyStillAsked(EffectError):
-    """A key of the run could still be asked for, or a copy under it could still act."""
-
-    exit_code = ExitCode.UNRESOLVED
-    template = (
-        "Run {run_id!r}, step {step}: its key {key!r} may still be asked for until {until}. Nothing was changed. "
-        "Forget the run after that."
-    )
+# -- runs --------------------------------------------------------------------------------------------------------------
 
 
 class RunFailed(RecoveryError):
@@ -369,6 +283,16 @@ class StepInterrupted(RecoveryError):
     template = (
         "Run {run_id!r}, step {step}: it ended without a record ({reason}), so a replay could not find its place and no later step may "
         "start. Nothing is lost. Let that error end the workflow, and continue with `recover --run-id {run_id}`."
+    )
+
+
+class TimerPending(RecoveryError):
+    """A durable timer has not come yet, and this call may not wait for it. Nothing is wrong."""
+
+    exit_code = ExitCode.UNRESOLVED
+    template = (
+        "Run {run_id!r}, step {step}: it sleeps until {next_look}. Nothing is lost, and nothing is to be done before that. "
+        "From then on it continues with `recover --run-id {run_id}`."
     )
 
 

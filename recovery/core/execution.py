@@ -12,17 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from recovery.core.effect_errors import EffectInterrupted, KeyReused
 from recovery.core.entries import BRANCHES, FIRED, FORMS, NOW, Decision, Entry, Status
-from recovery.core.errors import (
-    Diverged,
-    EffectInterrupted,
-    InvariantViolated,
-    KeyReused,
-    RecoveryError,
-    ReplayError,
-    StepInterrupted,
-    UsageError,
-)
+from recovery.core.errors import Diverged, InvariantViolated, RecoveryError, ReplayError, StepInterrupted, UsageError
 from recovery.core.gathering import Gate, Gathering
 from recovery.core.history import DecisionStep, EffectStep, History, Step
 from recovery.core.ids import ROOT, branch_of

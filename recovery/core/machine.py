@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from recovery.core.contracts import Contract
 from recovery.core.contradictions import records, taken_in
+from recovery.core.effect_errors import EffectInDoubt, Unresolved
 from recovery.core.entries import (
     FIRED,
     FORMS,
@@ -29,11 +30,7 @@ from recovery.core.entries import (
     Source,
     Status,
 )
-from recovery.core.errors import (
-    EffectInDoubt,
-    TimerPending,
-    Unresolved,
-)
+from recovery.core.errors import TimerPending
 from recovery.core.evidence import Situation
 from recovery.core.execution import Execution, Rest
 from recovery.core.execution import Unwind as Unwind

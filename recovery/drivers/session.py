@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from recovery.core.contracts import microseconds
+from recovery.core.effect_errors import NotExecuted, OutcomeUnavailable
 from recovery.core.entries import NOW, RANDOM, Decision, OutcomeKind, Settled
 from recovery.core.entries import UUID as UUID_FORM
-from recovery.core.errors import DecisionFailed, DefinitionError, InvalidName, NotExecuted, OutcomeUnavailable
+from recovery.core.errors import DecisionFailed, DefinitionError, InvalidName
 from recovery.core.ids import check_key, derive_key
 from recovery.core.instants import instant_us, moment
 from recovery.core.machine import Machine

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from recovery.claims import World
 from recovery.core.contradictions import taken_in
+from recovery.core.effect_errors import NotLicensed
 from recovery.core.entries import Answered, Attempt, Observation, Override, Settled, Source, Status, Verb
-from recovery.core.errors import NotLicensed, OverrideRefused
+from recovery.core.errors import OverrideRefused
 from recovery.core.judgement import Judgement, conclude
 from recovery.core.operations import Close, Now
 from recovery.core.reasons import ParkingReason

@@ -13,8 +13,9 @@ from recovery import codec
 from recovery.claims import World
 from recovery.core.contracts import WindowStart
 from recovery.core.contradictions import need_a_person, news
+from recovery.core.effect_errors import KeyStillAsked
 from recovery.core.entries import encode
-from recovery.core.errors import HeadMoved, KeyStillAsked, OverrideRefused, RunUnsettled
+from recovery.core.errors import HeadMoved, OverrideRefused, RunUnsettled
 from recovery.core.history import EffectStep
 from recovery.core.ids import digest_bytes
 from recovery.core.instants import iso

@@ -14,8 +14,9 @@ from typing import Final
 from recovery import codec
 from recovery.core.chain import Row, chained
 from recovery.core.contracts import Contract
+from recovery.core.effect_errors import KeyReused
 from recovery.core.entries import Intent, Observation, Settled, Source, encode, kind_of, step_of
-from recovery.core.errors import FencedOut, InvariantViolated, KeyReused
+from recovery.core.errors import FencedOut, InvariantViolated
 from recovery.core.ids import Epoch
 from recovery.core.operations import Append as Wanted
 from recovery.core.operations import Now, Use, bracket_of

@@ -13,6 +13,7 @@ import pytest
 
 from docs import generate
 from recovery import crashpoints
+from recovery import errors as public_errors
 from recovery.checkpoint import errors as checkpoint_errors
 from recovery.checkpoint import refusals
 from recovery.core import errors
@@ -40,7 +41,7 @@ def reference() -> str:
 def error_names() -> list[str]:
     return [
         name
-        for module in (errors, checkpoint_errors, refusals)
+        for module in (public_errors, checkpoint_errors, refusals)
         for name, value in vars(module).items()
         if isinstance(value, type) and issubclass(value, Exception) and value.__module__ == module.__name__
     ]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from recovery.core import contracts
+from recovery.core.effect_errors import EffectInDoubt, KeyReused, Unresolved
 from recovery.core.entries import (
     Answered,
     AnswerKind,
@@ -23,7 +24,7 @@ from recovery.core.entries import (
     Status,
     Verdict,
 )
-from recovery.core.errors import ConcurrentStep, EffectInDoubt, FencedOut, KeyReused, StoreUnavailable, TimerPending, Unresolved
+from recovery.core.errors import ConcurrentStep, FencedOut, StoreUnavailable, TimerPending
 from recovery.core.history import fold
 from recovery.core.ids import Epoch
 from recovery.core.machine import Machine, Unwind

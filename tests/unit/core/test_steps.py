@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recovery.core.errors import ConcurrentStep, Diverged, EffectInDoubt, StoreUnavailable, Unresolved
+from recovery.core.effect_errors import EffectInDoubt, Unresolved
+from recovery.core.errors import ConcurrentStep, Diverged, StoreUnavailable
 from recovery.core.ids import ROOT, branch_of
 from recovery.core.steps import OutOfOrder, Steps, Unwind, lies_in, upwards
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 
 import recovery
 import recovery.contracts
+import recovery.core.effect_errors
 import recovery.core.errors
 import recovery.errors
 from recovery import AsyncRun, Call, Rejection, Run, Workflow, contracts, effect, workflow
@@ -257,10 +259,18 @@ def test_public_names_are_sorted_and_all_there() -> None:
 def test_every_error_is_public() -> None:
     defined = {
         name
-        for name, value in vars(recovery.core.errors).items()
-        if isinstance(value, type) and value.__module__ in {"recovery.core.errors", "recovery.core.exitcodes"}
+        for module in (recovery.core.errors, recovery.core.effect_errors)
+        for name, value in vars(module).items()
+        if isinstance(value, type) and value.__module__ in {"recovery.errors", "recovery.core.errors", "recovery.core.exitcodes"}
     }
     assert set(recovery.errors.__all__) == defined
+
+
+def test_an_error_is_named_where_it_is_imported_from() -> None:
+    """Tracebacks show the name, and journals keep it: moving the class within the core must change neither."""
+    assert recovery.errors.EffectInDoubt.__module__ == recovery.errors.RunNotFound.__module__ == "recovery.errors"
+    error = recovery.errors.RunNotFound(run_id="r", database="d")
+    assert str(copy.copy(error)) == str(error)
 
 
 def test_importing_the_package_imports_nothing_else() -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from docs import generate
 from recovery.core.contracts import Contract, Lookup
+from recovery.core.effect_errors import EffectInDoubt
 from recovery.core.entries import Answered, AnswerKind, Observation, Override, Source, Verb, Verdict
-from recovery.core.errors import EffectInDoubt, InvalidName
+from recovery.core.errors import InvalidName
 from recovery.core.facts import Ask, Facts, Gate, Resend, all_facts
 from recovery.core.findings import RECEIPTS
 from recovery.core.history import EffectStep, Noted
