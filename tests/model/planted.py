@@ -70,7 +70,7 @@ def _order(first: Finding, second: Finding) -> tuple[Patch, ...]:
     return ((judgement, "examine", partial(evidence.examine, priority=tuple(order))),)
 
 
-def _everywhere(name: str, value: Any) -> tuple[Patch, ...]:
+def everywhere(name: str, value: Any) -> tuple[Patch, ...]:
     """A function of `timing`, where it is defined and wherever it was imported."""
     return tuple((module, name, value) for module in (timing, findings, evidence) if hasattr(module, name))
 
@@ -144,7 +144,7 @@ def _quiet_plus(more: int) -> tuple[Patch, ...]:
         quiet_at = _quiet_after(attempts, contract)
         return None if quiet_at is None else quiet_at + more
 
-    return _everywhere("quiet_after", changed)
+    return everywhere("quiet_after", changed)
 
 
 def _timed(**more: int) -> tuple[Patch, ...]:
@@ -155,7 +155,7 @@ def _timed(**more: int) -> tuple[Patch, ...]:
         moved = {name: getattr(timed, name) + by for name, by in more.items() if getattr(timed, name) is not None}
         return replace(timed, **moved)
 
-    return _everywhere("timing_of", changed)
+    return everywhere("timing_of", changed)
 
 
 def _from_last_attempt(step: EffectStep, contract: Contract) -> timing.Timing:
@@ -234,14 +234,14 @@ _LATE_REJECTION: Final = "keyed, forgets rejections: stock comes back"
 
 CHANGES: Final = (
     # quiet_at and the window
-    Change(name="quiet_at: nothing is ever proven without effect", patches=_everywhere("without_effect", lambda kinds: False),
+    Change(name="quiet_at: nothing is ever proven without effect", patches=everywhere("without_effect", lambda kinds: False),
            seen_in="opaque: requests that do nothing"),
     Change(name="quiet_at: silence counts as proof of no effect",
-           patches=_everywhere("without_effect", lambda kinds: bool(kinds & (timing.NOTHING_DONE | {AnswerKind.UNREACHABLE}))),
+           patches=everywhere("without_effect", lambda kinds: bool(kinds & (timing.NOTHING_DONE | {AnswerKind.UNREACHABLE}))),
            seen_in="opaque: requests that do nothing"),
     Change(name="quiet_at one earlier", patches=_quiet_plus(-1), seen_in="probeable, trusting: two workers"),
     Change(name="not_after one later", patches=_timed(not_after_us=1), seen_in="keyed, window of one more than a re-send needs: two workers"),
-    Change(name="not_after counted from the last sending", patches=_everywhere("timing_of", _from_last_attempt),
+    Change(name="not_after counted from the last sending", patches=everywhere("timing_of", _from_last_attempt),
            seen_in="keyed, window of five: three workers"),
     Change(name="absence judged by when it is judged", patches=((Reading, "state_at", _state_when_judged),),
            seen_in="probeable, trusting: two workers"),
@@ -304,13 +304,13 @@ CHANGES: Final = (
            seen_in="keyed, present state without stable fields: two workers"),
     Change(name="30: other bytes may go out under the key", patches=((_Weighing, "licensed", _any_bytes),),
            seen_in="keyed, requests not compared: the code is upgraded"),
-    Change(name="wanted whatever was said about how long", patches=_everywhere("valid_until_us", lambda step, contract: None),
+    Change(name="wanted whatever was said about how long", patches=everywhere("valid_until_us", lambda step, contract: None),
            seen_in="keyed, wanted for a while: two workers"),
     Change(name="32: an epoch bars its own attempts", patches=((Reading, "_fenced_off", _fenced_off_by_its_own),),
            seen_in="probeable, epoch: two workers"),
     Change(name="32: an epoch that nobody raised bars attempts", patches=((Reading, "_fenced_off", _told_an_epoch),),
            seen_in="probeable, epoch: two workers"),
-    Change(name="36: work cut off half-way leaves a receipt", patches=_everywhere("can_be_final", _complete),
+    Change(name="36: work cut off half-way leaves a receipt", patches=everywhere("can_be_final", _complete),
            seen_in="probeable, trusting, disconnect cancels: two workers"),
     # order
     Change(name="3 and 4 exchanged", patches=_order(Finding.CONTRADICTED, Finding.DUPLICATE), seen_in="lie, no key at all"),

@@ -1,0 +1,123 @@
+"""Planted bugs: thirteen ways in which an engine may be almost right, each a patch to the shipped modules.
+
+Owns the bugs. Knows nothing of histories: what the explorer is pointed at is in `subjects`, the same for each bug. Invariant: where nothing
+goes wrong at the wrong moment, an engine with one of these does what it should.
+"""
+
+from __future__ import annotations
+
+from textwrap import indent
+from typing import Final
+
+from recovery.core import timing
+from recovery.core.machine import Machine
+from recovery.definitions.effect import Bound
+from recovery.storage.memory import MemoryJournal
+from recovery.storage.writer import Writer
+from tests.explorer.editing import edited
+from tests.model.planted import CHANGES, Change, Patch, everywhere
+
+_TABLE: Final = {change.name: change.patches for change in CHANGES}
+
+
+def bug(name: str, *patches: Patch) -> Change:
+    return Change(name=name, patches=patches)
+
+
+def _edit(owner: type, name: str, *changes: tuple[str, str]) -> Patch:
+    return owner, name, edited(getattr(owner, name), *changes)
+
+
+_DURABLE = """\
+    if isinstance(pending, Intent):
+        await self._append([replace(pending, attempt=attempt)])
+    else:
+        await self._append([pending, attempt] if pending else [attempt])
+"""
+_LEAVES = "    answer = await self._leave(request, self.history.steps[effect.step], attempt)\n"
+_LEAVES_FIRST = "    answer = await self._leave(request, replace(effect, attempts=[*effect.attempts, attempt]), attempt)\n"
+
+_UNWRITTEN = """\
+    if judgement.action is Action.RESEND:
+        attempt = replace(attempt, number=len(effect.attempts), epoch=effect.attempts[-1].epoch)
+        await self._append([pending] if pending else [])
+    else:
+"""
+
+_COMMITS = """\
+    with around(bracket_of(wanted)):
+        [result] = await Use(lambda journal: journal.append([append]))
+"""
+_LOOKS_FIRST = """\
+    seen = await Use(lambda journal: journal.find(self.run_id))
+    with around(bracket_of(wanted)):
+        [result] = [Fenced(seen)] if seen.epoch != self.epoch else await Use(lambda journal: journal.append([append]))
+"""
+_WRITES_AGAIN = """\
+    from recovery.core.errors import StoreUnavailable
+    with around(bracket_of(wanted)):
+        try:
+            [result] = await Use(lambda journal: journal.append([append]))
+        except StoreUnavailable:
+            there = await Use(lambda journal: journal.find(self.run_id))
+            self.head, self.digest, self.finished = there.head, there.head_digest, False
+            append = self.prepare(wanted, at_us)
+            [result] = await Use(lambda journal: journal.append([append]))
+"""
+
+_KEYED = "self.effect.fn(call,"
+_MINTED = "self.effect.fn(replace(call, key=call.key if call.attempt == 1 else f'{call.key}-{call.attempt}'),"
+
+_FENCE = """\
+    held = self._held(member.run_id, member.owner, member.epoch)
+    if held is None or held.row.head != member.head:
+        return Fenced(there.row)
+"""
+_HEAD_ONLY = """\
+    if there.row.head != member.head:
+        return Fenced(there.row)
+"""
+_REBASED = """\
+    from recovery.core.chain import chained
+    previous, rows = there.row.head_digest, []
+    for seq, row in enumerate(member.rows, there.row.head + 1):
+        rows.append(chained(previous, seq, row.kind, row.step, row.body, row.epoch, row.token))
+        previous = rows[-1].digest
+    member = replace(member, head=there.row.head, rows=tuple(rows))
+    last = rows[-1]
+"""
+
+_LEAVING = "    if attempt.purpose == CLOSING:\n"
+_TOLD = """\
+    from recovery.core.entries import AnswerKind
+    early = Answered(kind=AnswerKind.TURNED_AWAY, detail="not heard yet")
+    told = await self._observed(attempt.step, early, Source.REPLY, asked_at_us=attempt.sent_at_us, attempt=attempt.number)
+    await self._append([told])
+"""
+
+_STOPS = "    if self.stopped is None:\n"
+_SWALLOWED = "    if isinstance(error, EffectInDoubt | EffectInterrupted):\n        return error\n"
+
+BUGS: Final = (
+    bug("attempt written after the send", _edit(Machine, "_attempt", (_DURABLE + _LEAVES, _LEAVES_FIRST + _DURABLE))),
+    bug("a re-send that is not journaled", _edit(Machine, "_attempt", (_DURABLE, _UNWRITTEN + indent(_DURABLE, "    ")))),
+    bug("observation before the reply", _edit(Machine, "_leave", (_LEAVING, _TOLD + _LEAVING))),
+    bug("key per attempt", _edit(Bound, "invoke", (_KEYED, _MINTED))),
+    bug(
+        "epoch checked before instead of at the commit",
+        _edit(Writer, "commit", (_COMMITS, _LOOKS_FIRST)),
+        _edit(MemoryJournal, "_append_one", (_FENCE, _HEAD_ONLY)),
+    ),
+    bug("`not_after` counted from the last send", *_TABLE["not_after counted from the last sending"]),
+    bug("absence judged by the time of judging", *_TABLE["absence judged by when it is judged"]),
+    bug("absence trusted inside the settle window", *everywhere("quiet_after", edited(timing.quiet_after, (" + contract.settle_window_us", "")))),
+    bug("a forgotten rejection settled before quiet", *_TABLE["15: a forgotten rejection settles before quiet"]),
+    bug("lease treated as permission", _edit(MemoryJournal, "_append_one", (_FENCE, _REBASED))),
+    bug("lost commit acknowledgement treated as failure", _edit(Writer, "commit", (_COMMITS, _WRITES_AGAIN))),
+    bug("an epoch carried but not raised", *_TABLE["32: an epoch that nobody raised bars attempts"]),
+    bug(
+        "a swallowed doubt",
+        _edit(Machine, "stop", (_STOPS, _SWALLOWED + _STOPS)),
+    ),
+)  # fmt: skip
+"""In the order of the issue that asks for them."""
