@@ -6,6 +6,7 @@ which judges again. Invariant: a function gives one sentence per violation, and 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, Final
@@ -136,7 +137,8 @@ def i3_proof(world: World) -> Problems:
 
 
 def i4_write_ahead(world: World) -> Problems:
-    """An attempt is durable, as it leaves, before its first byte."""
+    """An attempt is durable, as it leaves, before its first byte; a sending again is an attempt of its own."""
+    unsent: Counter[tuple[str, str, int]] = Counter()
     durable: dict[tuple[str, str, int], tuple[str, str]] = {}
     intents: dict[tuple[str, str], Intent] = {}
     for event in world.events:
@@ -146,14 +148,19 @@ def i4_write_ahead(world: World) -> Problems:
                     intents[event.run_id, entry.step] = entry
                 for attempt in attempts_in(entry):
                     durable[event.run_id, attempt.step, attempt.number] = (attempt.epoch, attempt.purpose)
+                    unsent[event.run_id, attempt.step, attempt.number] += 1
         elif isinstance(event, Left):
             about = f"{event.run_id}: attempt {event.attempt} of {event.step} left {event.process}"
-            epoch, _ = durable.get((event.run_id, event.step, event.attempt), ("", ""))
+            which = (event.run_id, event.step, event.attempt)
+            epoch, _ = durable.get(which, ("", ""))
+            unsent[which] -= 1
             intent = intents.get((event.run_id, event.step))
             if intent is None or not epoch:
                 yield f"{about} before it was durable"
             elif epoch != event.epoch:
                 yield f"{about} with epoch {event.epoch}, and is recorded with {epoch}"
+            elif unsent[which] < 0:
+                yield f"{about} more often than it is recorded"
             elif (intent.key, intent.fingerprint) != (event.key, event.fingerprint) or (
                 event.purpose == "send" and dict(intent.arguments) != event.arguments
             ):

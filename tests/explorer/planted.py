@@ -1,6 +1,6 @@
 """Planted bugs: thirteen ways in which an engine may be almost right, each a patch to the shipped modules.
 
-Owns the bugs. Knows nothing of histories: what the explorer is pointed at is in `subjects`, the same for each bug. Invariant: where nothing
+Owns the bugs. Knows nothing of histories: what the explorer is pointed at is in `standard`, the same for each bug. Invariant: where nothing
 goes wrong at the wrong moment, an engine with one of these does what it should.
 """
 
@@ -10,6 +10,7 @@ from textwrap import indent
 from typing import Final
 
 from recovery.core import timing
+from recovery.core.execution import Execution
 from recovery.core.machine import Machine
 from recovery.definitions.effect import Bound
 from recovery.storage.memory import MemoryJournal
@@ -30,9 +31,9 @@ def _edit(owner: type, name: str, *changes: tuple[str, str]) -> Patch:
 
 _DURABLE = """\
     if isinstance(pending, Intent):
-        await self._append([replace(pending, attempt=attempt)])
+        await self._append(effect.step, [replace(pending, attempt=attempt)])
     else:
-        await self._append([pending, attempt] if pending else [attempt])
+        await self._append(effect.step, [pending, attempt] if pending else [attempt])
 """
 _LEAVES = "    answer = await self._leave(request, self.history.steps[effect.step], attempt)\n"
 _LEAVES_FIRST = "    answer = await self._leave(request, replace(effect, attempts=[*effect.attempts, attempt]), attempt)\n"
@@ -40,7 +41,7 @@ _LEAVES_FIRST = "    answer = await self._leave(request, replace(effect, attempt
 _UNWRITTEN = """\
     if judgement.action is Action.RESEND:
         attempt = replace(attempt, number=len(effect.attempts), epoch=effect.attempts[-1].epoch)
-        await self._append([pending] if pending else [])
+        await self._append(effect.step, [pending] if pending else [])
     else:
 """
 
@@ -92,11 +93,15 @@ _TOLD = """\
     from recovery.core.entries import AnswerKind
     early = Answered(kind=AnswerKind.TURNED_AWAY, detail="not heard yet")
     told = await self._observed(attempt.step, early, Source.REPLY, asked_at_us=attempt.sent_at_us, attempt=attempt.number)
-    await self._append([told])
+    await self._append(attempt.step, [told])
 """
 
-_STOPS = "    if self.stopped is None:\n"
-_SWALLOWED = "    if isinstance(error, EffectInDoubt | EffectInterrupted):\n        return error\n"
+_STOPS = "    return self.steps.stop(error, branch)\n"
+_SWALLOWED = """\
+    from recovery.core.errors import EffectInDoubt
+    if isinstance(error, EffectInDoubt | EffectInterrupted):
+        return error
+"""
 
 BUGS: Final = (
     bug("attempt written after the send", _edit(Machine, "_attempt", (_DURABLE + _LEAVES, _LEAVES_FIRST + _DURABLE))),
@@ -117,7 +122,7 @@ BUGS: Final = (
     bug("an epoch carried but not raised", *_TABLE["32: an epoch that nobody raised bars attempts"]),
     bug(
         "a swallowed doubt",
-        _edit(Machine, "stop", (_STOPS, _SWALLOWED + _STOPS)),
+        _edit(Execution, "stop", (_STOPS, _SWALLOWED + _STOPS)),
     ),
 )  # fmt: skip
 """In the order of the issue that asks for them."""

@@ -13,10 +13,9 @@ import yaml
 from recovery.testing import Scenario
 from recovery.testing.loading import parse
 
-_SUBJECTS: Final = """
+_SAID: Final = """
 short:
   story: A key is remembered for twice as long as a copy may take to act.
-  acts_within: 30s
   window: 128s
   effects: {reserve: {contract: keyed, window: 128s, settle_window: 30s}}
   workflow:
@@ -25,7 +24,6 @@ short:
 
 probeable:
   story: It can be looked up, there is no key, and the settle window is trusted; one question is all there is.
-  acts_within: 20m
   effects: {reserve: {contract: probeable, trust_settle: true}}
   budget: {probes: 1}
   workflow:
@@ -34,7 +32,6 @@ probeable:
 
 fenced:
   story: It can be looked up, and the environment refuses epochs older than the newest it was sent.
-  acts_within: 20m
   enforces: epoch
   effects: {reserve: {contract: probeable, enforced: epoch}}
   workflow:
@@ -43,7 +40,6 @@ fenced:
 
 forgetful:
   story: Successes are remembered under the key and rejections are not, and there is too little at first.
-  acts_within: 20m
   stock: {A: 1}
   window: 24h
   remembers: [success]
@@ -54,7 +50,6 @@ forgetful:
 
 closable:
   story: A key can be closed, and the effect is wanted for an hour only.
-  acts_within: 20m
   window: 24h
   effects: {reserve: {contract: keyed, window: 24h, close: true, lookup: {}, valid_for: 1h}}
   workflow:
@@ -63,7 +58,6 @@ closable:
 
 named:
   story: The object that is made carries the key as its name, and users can see and remove it.
-  acts_within: 20m
   effects: {reserve: {contract: named, lookup: {deletion: visible}}}
   workflow:
     - {perform: reserve, with: {sku: A, qty: 2}, key: k1}
@@ -71,7 +65,6 @@ named:
 
 opaque:
   story: Nothing can be asked. The workflow catches every exception and goes on.
-  acts_within: 20m
   effects: {reserve: {contract: opaque}}
   workflow:
     - try: [{perform: reserve, with: {sku: A, qty: 2}, key: k1}]
@@ -81,7 +74,6 @@ opaque:
 
 keyed:
   story: A decision, and two effects whose keys the environment remembers for a day. The canonical workflow.
-  acts_within: 20m
   window: 24h
   effects: {reserve: {contract: keyed, window: 24h}}
   workflow:
@@ -91,7 +83,7 @@ keyed:
     - return: done
 """
 
-_OUTSIDE: Final = {"acts_within", "window", "stock", "remembers", "enforces", "effects"}
+_OUTSIDE: Final = {"window", "stock", "remembers", "enforces", "effects"}
 
 
 def _scenario(name: str, said: dict[str, object]) -> Scenario:
@@ -102,4 +94,4 @@ def _scenario(name: str, said: dict[str, object]) -> Scenario:
     return scenario
 
 
-SUBJECTS: Final = tuple(_scenario(name, said) for name, said in yaml.safe_load(_SUBJECTS).items())
+SUBJECTS: Final = tuple(_scenario(name, said) for name, said in yaml.safe_load(_SAID).items())

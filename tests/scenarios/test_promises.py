@@ -112,6 +112,10 @@ def sent_as_another(world: World) -> World:
     return with_events(world, lambda events: [replace(event, key="other") if event is left else event for event in events])
 
 
+def sent_once_more(world: World) -> World:
+    return with_events(world, lambda events: [*events, first(world, Left)])
+
+
 def key_given_twice(world: World) -> World:
     loaded = world.runs["run-1"]
     [intent] = [entry for entry in loaded.entries if isinstance(entry, Intent) and entry.key == "first"]
@@ -201,6 +205,7 @@ RESENT = "lost reply, keyed, asked by sending the key again"
         ("I3", RESENT, assumptions_dropped),
         ("I4", "", sent_before_durable),
         ("I4", "", sent_as_another),
+        ("I4", "", sent_once_more),
         ("I5", "", key_given_twice),
         ("I5", "", sent_as_another),
         ("I6", "", stale_epoch_behind),

@@ -53,7 +53,7 @@ def _happened(events: Iterable[Event]) -> object:
     """What the promises look at."""
     done: list[object] = []
     declined: set[str] = set()
-    left: set[tuple[str, ...]] = set()
+    left: list[tuple[str, ...]] = []
     ended: set[tuple[str, ...]] = set()
     last: dict[str, str] = {}
     for event in events:
@@ -63,7 +63,7 @@ def _happened(events: Iterable[Event]) -> object:
             case Declined():
                 declined.add(f"{event.key} {event.value}")
             case Left():
-                left.add((event.run_id, event.step, event.key, str(event.attempt), event.epoch, event.fingerprint, event.purpose))
+                left.append((event.run_id, event.step, event.key, str(event.attempt), event.epoch, event.fingerprint, event.purpose))
             case Ended():
                 if event.exit in {"settled", "failed"}:
                     ended.add((event.run_id, event.exit, repr(event.value)))
