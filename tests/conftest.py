@@ -5,6 +5,7 @@ A server that cannot start fails the tests that want it; nothing is ever skipped
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,7 +89,7 @@ def sqlite_url(tmp_path: Path) -> str:
 @pytest.fixture(scope="session")
 def warm_parent() -> Iterator[WarmParent]:
     """Where a test's programs come from that are to be real processes, and need no fresh interpreter."""
-    with WarmParent() as parent:
+    with WarmParent({name: value for name, value in os.environ.items() if not name.startswith("RECOVERY_")}) as parent:
         yield parent
 
 

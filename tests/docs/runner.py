@@ -35,6 +35,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
+from tests.warm import WarmParent
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -122,18 +124,25 @@ def compared(text: str) -> list[str]:
     return [line.strip() for line in text.strip("\n").splitlines()]
 
 
+def surroundings() -> dict[str, str]:
+    """The environment of a page, but for its path and home."""
+    kept = {name: os.environ[name] for name in ("TMPDIR", "XDG_RUNTIME_DIR") if name in os.environ}
+    return kept | {"TERM": "dumb", "LC_ALL": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
+
+
 class Shell:
     """One bash in a directory. What it started ends with it, by its process group."""
 
-    def __init__(self, directory: Path, stand_ins: Mapping[str, str]) -> None:
-        kept = {name: os.environ[name] for name in ("TMPDIR", "XDG_RUNTIME_DIR") if name in os.environ}
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    def __init__(self, directory: Path, stand_ins: Mapping[str, str], warm: WarmParent | None = None) -> None:
+        places = [str(Path(sys.executable).parent), os.environ["PATH"]]
+        path = os.pathsep.join(places if warm is None else [str(warm.stand_ins()), *places])
         self.directory = directory
         self._stand_ins = stand_ins
+        self._warm = warm
         self._bash = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
             cwd=directory,
-            env={**kept, "PATH": path, "HOME": str(directory), "TERM": "dumb", "LC_ALL": "C.UTF-8", "PYTHONUNBUFFERED": "1"},
+            env=surroundings() | {"PATH": path, "HOME": str(directory)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -159,7 +168,9 @@ class Shell:
         assert self._bash.stdout is not None
         mark = f"end of {id(command)}"
         # Braces keep what it changes in this shell, without letting it read what we type next.
-        self._bash.stdin.write(f"{{ {self._real(command)}\n}} </dev/null\nstatus=$?; echo; echo '{mark}'; (exit $status)\n")
+        self._bash.stdin.write(
+            f"{self._asks(command)}{{ {self._real(command)}\n}} </dev/null\nstatus=$?; echo; echo '{mark}'; (exit $status)\n"
+        )
         self._bash.stdin.flush()
         heard = []
         while (line := self._bash.stdout.readline()) != f"{mark}\n":
@@ -167,6 +178,13 @@ class Shell:
                 raise AssertionError(f"bash ended in the middle of: {command}")
             heard.append(line)
         return self._shown("".join(heard))
+
+    def _asks(self, command: str) -> str:
+        """Says whom `recover` and `python` ask. What goes to the background must be the shell's own: it is signalled and waited for there."""
+        if self._warm is None:
+            return ""
+        door = "" if command.rstrip().endswith("&") else self._warm.door
+        return f"status=$?; export WARM_PARENT={door}; (exit $status)\n"
 
     def _real(self, text: str) -> str:
         for name, own in self._stand_ins.items():
@@ -179,11 +197,15 @@ class Shell:
         return _KILLED.sub("Killed", text.replace(f"{self.directory}/", "").replace("\r", "")).strip("\n")
 
 
-def run_page(path: Path, stand_ins: Mapping[str, str], *, afresh: bool = False) -> tuple[str, list[str]]:
-    """Run a page. Returns it with its real output in place of what differs (afresh: of all), and what differs from what it says."""
+def run_page(
+    path: Path, stand_ins: Mapping[str, str], *, afresh: bool = False, warm: WarmParent | None = None
+) -> tuple[str, list[str]]:
+    """Run a page. Returns it with its real output in place of what differs (afresh: of all), and what differs from what it says.
+
+    warm: what `recover` and `python` are asked of; else each is a fresh interpreter."""
     page = path.read_text(encoding="utf-8")
     lines, problems, moved = page.splitlines(), [], 0
-    with tempfile.TemporaryDirectory(prefix="docs-") as directory, Shell(Path(directory), stand_ins) as shell:
+    with tempfile.TemporaryDirectory(prefix="docs-") as directory, Shell(Path(directory), stand_ins, warm) as shell:
         for line in lines:
             if match := _FILES.match(line):
                 other = (path.parent / match[1]).read_text(encoding="utf-8")

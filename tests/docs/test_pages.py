@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.docs import runner
+from tests.warm import WarmParent
 
 FOR_PEOPLE = {"make", ".ci/run", ".venv/bin/python", ".venv/bin/pre-commit", "python3", "python", "source", "psql"}
 """What `sh` blocks may call: what only makes sense in a checkout, or on a server of the reader's own."""
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[WarmParent]:
+    with WarmParent(runner.surroundings() | {"PATH": os.environ["PATH"]}) as parent:
+        yield parent
 
 
 def named(path: Path) -> str:
@@ -20,9 +28,9 @@ def named(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", [path for path in runner.PAGES if runner.runnable(path)], ids=named)
-def test_a_page_says_what_happens(path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_page_says_what_happens(path: Path, request: pytest.FixtureRequest, warm: WarmParent) -> None:
     stand_ins = runner.stand_ins(path, lambda: str(request.getfixturevalue("empty_postgres_url")))
-    _, problems = runner.run_page(path, stand_ins)
+    _, problems = runner.run_page(path, stand_ins, warm=warm)
     assert not problems, "\n\n".join([*problems, "Where the program is right, run `make docs`."])
 
 

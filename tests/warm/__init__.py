@@ -6,96 +6,97 @@ would (flags of the interpreter, code on its command line, an environment that c
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
-import signal
+import shlex
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from threading import Lock
 from types import TracebackType
 from typing import BinaryIO, Self, cast
 
-_PARENT = Path(__file__).with_name("parent.py")
-_AT_START = ("PYTHON", "LC_", "LANG", "TZ", "TMPDIR", "RECOVERY_SQLITE")
-"""How the names begin of what the interpreter, or a module that the parent has imported, reads once."""
+_HERE = Path(__file__).parent
 
 
 class WarmParent:
-    """Runs `python ARGUMENTS` again and again. One at a time: who asks meanwhile waits."""
+    """Forks our programs. `environment`: of the parent; programs whose own says otherwise where it counts get a fresh interpreter."""
 
-    def __init__(self) -> None:
-        self._environment = {name: value for name, value in os.environ.items() if not name.startswith("RECOVERY_")}
-        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = subprocess.Popen([sys.executable, str(_PARENT)], stdin=theirs, env=self._environment)
-        self._lock = Lock()
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="warm-"))
+        self.door = str(self.directory / "door")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+            listening.bind(self.door)
+            listening.listen(100)
+            command = [sys.executable, str(_HERE / "parent.py"), str(listening.fileno())]
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, env=dict(environment), pass_fds=[listening.fileno()], cwd=self.directory
+            )
 
     def run(
         self, arguments: Sequence[str], *, directory: Path, environment: Mapping[str, str], timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
-        """`subprocess.run` of a Python program, its output in pipes. Times out after `timeout` seconds."""
-        if not self._warms(arguments, environment):
-            command = [sys.executable, *arguments]
-            return subprocess.run(
-                command,
-                cwd=directory,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                check=False,
-            )
-        request = {"arguments": list(arguments), "directory": str(directory), "environment": dict(environment)}
-        with self._lock:
-            return self._answered(request, time.monotonic() + timeout)
+        """`subprocess.run` of a Python program, its output in pipes.
 
-    def _warms(self, arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
-        ours = arguments[0].endswith(".py") or tuple(arguments[:2]) == ("-m", "recovery")
-        return ours and self._at_start(environment) == self._at_start(self._environment)
+        Raises: subprocess.TimeoutExpired after `timeout` seconds; the program has been killed.
+        """
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
+            asking.connect(self.door)
+            (out, to_out), (err, to_err) = os.pipe(), os.pipe()
+            with os.fdopen(out, "rb") as out_pipe, os.fdopen(err, "rb") as err_pipe:
+                with Path(os.devnull).open("rb") as nothing, os.fdopen(to_out, "wb"), os.fdopen(to_err, "wb"):
+                    socket.send_fds(asking, [_request(arguments, directory, environment)], [nothing.fileno(), to_out, to_err])
+                if int(asking.recv(100)) < 0:
+                    return _fresh(arguments, directory=directory, environment=environment, timeout=timeout)
+                asking.settimeout(timeout)
+                said = _read([out_pipe, err_pipe], arguments, timeout)
+            return subprocess.CompletedProcess(arguments, int(asking.recv(100)), *said)
 
-    @staticmethod
-    def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
-        return {name: value for name, value in environment.items() if name.startswith(_AT_START)}
-
-    def _answered(self, request: dict[str, object], deadline: float) -> subprocess.CompletedProcess[str]:
-        (out, to_out), (err, to_err) = os.pipe(), os.pipe()
-        with os.fdopen(out, "rb") as out_pipe, os.fdopen(err, "rb") as err_pipe:
-            with Path(os.devnull).open("rb") as nothing, os.fdopen(to_out, "wb"), os.fdopen(to_err, "wb"):
-                socket.send_fds(self._requests, [json.dumps(request).encode()], [nothing.fileno(), to_out, to_err])
-            pid = self._told()
-            try:
-                said = _read([out_pipe, err_pipe], deadline)
-            except TimeoutError:
-                with suppress(ProcessLookupError):  # it has gone, and what it started writes on
-                    os.kill(pid, signal.SIGKILL)
-                raise
-            finally:
-                code = self._told()
-        return subprocess.CompletedProcess(request["arguments"], code, *said)
-
-    def _told(self) -> int:
-        """The next number from the parent: of a process, or of its end."""
-        told = self._requests.recv(100)
-        assert told, "the warm parent has gone"
-        return int(told)
+    def stand_ins(self) -> Path:
+        """A directory for a shell's path, whose `python` and `recover` are run by the parent that WARM_PARENT names."""
+        directory = self.directory / "bin"
+        directory.mkdir(exist_ok=True)
+        for name in ("python", "recover"):
+            program = directory / name
+            program.write_text(f"#!{sys.executable} -IS\n{(_HERE / 'standin.py').read_text()}")
+            program.chmod(0o755)
+        return directory
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._requests.close()  # the end of its requests
-        self._process.wait(60)
+        self._process.communicate(timeout=60)  # the end of its input
+        shutil.rmtree(self.directory)
 
 
-def _read(pipes: list[BinaryIO], deadline: float) -> list[str]:
+def _request(arguments: Sequence[str], directory: Path, environment: Mapping[str, str]) -> bytes:
+    variables = [f"{name}={value}" for name, value in environment.items()]
+    return os.fsencode("\0".join([str(directory), str(len(arguments)), *arguments, *variables]))
+
+
+def _fresh(
+    arguments: Sequence[str], *, directory: Path, environment: Mapping[str, str], timeout: float
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def _read(pipes: list[BinaryIO], arguments: Sequence[str], timeout: float) -> list[str]:
     """All that comes out of each, until nobody can write to it any more."""
+    deadline = time.monotonic() + timeout
     heard = dict.fromkeys(pipes, b"")
     with selectors.DefaultSelector() as selector:
         for pipe in pipes:
@@ -103,7 +104,7 @@ def _read(pipes: list[BinaryIO], deadline: float) -> list[str]:
         while selector.get_map():
             ready = selector.select(max(0, deadline - time.monotonic()))
             if not ready:
-                raise TimeoutError(f"still running, after saying {[text.decode() for text in heard.values()]}")
+                raise subprocess.TimeoutExpired(shlex.join(arguments), timeout, *heard.values())
             for key, _ in ready:
                 pipe = cast("BinaryIO", key.fileobj)
                 more = os.read(key.fd, 1 << 16)

@@ -3,6 +3,9 @@
 Owns what makes a forked child like a fresh interpreter: its streams, environment, directory, arguments, path and `__main__`, the one module
 that reads the environment when it is imported, and the interpreter's own end. Knows no test. Invariant: the parent runs no program and opens
 no database, so that each child begins with the same imports and nothing else.
+
+A request is one message on a connection of its own, with the program's standard streams. The answers are its process id and then how it
+ended, or -1 at once where only a fresh interpreter would do. Who hangs up before has the program killed.
 """
 
 from __future__ import annotations
@@ -10,14 +13,18 @@ from __future__ import annotations
 import gc
 import importlib
 import io
-import json
 import os
 import runpy
+import select
+import signal
 import socket
 import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TextIO, cast
+from typing import Self, TextIO, cast
 
 IMPORTED = (
     "recovery.cli.checkpoint_stores",
@@ -41,47 +48,117 @@ IMPORTED = (
 )
 """What most programs import sooner or later. None of it reads the environment when it is imported, but for the crash points."""
 
+DOOR = "WARM_PARENT"
+"""The variable that tells stand-ins where to ask. No program sees it."""
+
+AT_START = ("PYTHON", "LC_", "LANG", "TZ", "TMPDIR", "RECOVERY_SQLITE")
+"""How the names begin of what an interpreter, or a module that the parent has imported, reads once."""
+
 ROOM = 1 << 20
 """Bytes that a request may have: more than any environment here."""
 
 
 def main() -> None:
-    """Serve the requests that come through the socket at standard input. Returns at their end, and in each child at the end of its program."""
-    requests = socket.socket(fileno=os.dup(0))
+    """Serve who connects to the socket that the first argument numbers, until standard input ends. Returns in every child too, at its end."""
     for name in IMPORTED:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()  # a collection in a child would touch every object, and so copy every page that it shares with its parent
+    door = socket.socket(fileno=int(sys.argv[1]))
+    running: list[Running] = []
     while True:
-        message, streams, _, _ = socket.recv_fds(requests, ROOM, 3)
-        if not message:
+        ready, _, _ = select.select([0, door, *(one.process for one in running), *(one.asker for one in running)], [], [])
+        for one in [*running]:
+            if one.process in ready:
+                one.tell_its_end()
+                running.remove(one)
+            elif one.asker in ready:
+                signal.pidfd_send_signal(one.process, signal.SIGKILL)
+        if door in ready:
+            asker, _ = door.accept()
+            message, streams, _, _ = socket.recv_fds(asker, ROOM, 3)
+            request = Request.read(message)
+            if not request.warm:
+                asker.send(b"-1")
+                asker.close()
+            elif pid := os.fork():
+                running.append(Running(pid, os.pidfd_open(pid), asker))
+                asker.send(b"%d" % pid)
+            else:
+                for other in [door, asker, *(one.asker for one in running)]:
+                    other.close()
+                for one in running:
+                    os.close(one.process)
+                request.execute(streams)
+                return
+            for stream in streams:
+                os.close(stream)
+        if 0 in ready:
             return
-        pid = os.fork()
-        if pid == 0:
-            requests.close()
-            _be(json.loads(message), streams)
-            return
-        for stream in streams:
+
+
+@dataclass(frozen=True)
+class Running:
+    """A child, `process` its descriptor, and the connection of who asked for it."""
+
+    pid: int
+    process: int
+    asker: socket.socket
+
+    def tell_its_end(self) -> None:
+        _, status = os.waitpid(self.pid, 0)
+        with suppress(OSError):  # who asked has hung up
+            self.asker.send(b"%d" % os.waitstatus_to_exitcode(status))
+        self.asker.close()
+        os.close(self.process)
+
+
+@dataclass(frozen=True)
+class Request:
+    """`python ARGUMENTS` in a directory and an environment."""
+
+    directory: str
+    arguments: list[str]
+    environment: dict[str, str]
+
+    @classmethod
+    def read(cls, message: bytes) -> Self:
+        directory, number, *rest = os.fsdecode(message).split("\0")
+        environment = dict(variable.split("=", 1) for variable in rest[int(number) :])
+        environment.pop(DOOR, None)
+        return cls(directory, rest[: int(number)], environment)
+
+    @property
+    def warm(self) -> bool:
+        """Whether a fresh interpreter would be told nothing that ours was not."""
+        program = not self.arguments[0].startswith("-") or tuple(self.arguments[:2]) == ("-m", "recovery")
+        return program and at_start(self.environment) == at_start(os.environ)
+
+    def execute(self, streams: list[int]) -> None:
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
             os.close(stream)
-        requests.send(json.dumps(pid).encode())
-        _, status = os.waitpid(pid, 0)
-        requests.send(json.dumps(os.waitstatus_to_exitcode(status)).encode())
+        for number, name in enumerate(("stdin", "stdout", "stderr")):
+            opened = _stream(number, getattr(sys, name))
+            setattr(sys, name, opened)
+            setattr(sys, f"__{name}__", opened)
+        os.chdir(self.directory)
+        os.environ.clear()
+        os.environ.update(self.environment)
+        importlib.reload(importlib.import_module("recovery.crashpoints"))
+        if self.arguments[0] == "-m":
+            sys.argv, sys.path[0] = self.arguments[1:], str(Path.cwd())
+            runpy.run_module(self.arguments[1], run_name="__main__", alter_sys=True)
+            return
+        script = Path(self.arguments[0]).absolute()
+        sys.argv, sys.path[0] = self.arguments, str(script.resolve().parent)
+        sys.modules["__main__"] = program = ModuleType("__main__")
+        program.__file__ = str(script)
+        exec(compile(script.read_bytes(), script, "exec"), program.__dict__)
 
 
-def _be(request: dict[str, Any], streams: list[int]) -> None:
-    """What `python ARGUMENTS` would be."""
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
-        os.close(stream)
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        opened = _stream(number, getattr(sys, name))
-        setattr(sys, name, opened)
-        setattr(sys, f"__{name}__", opened)
-    os.chdir(request["directory"])
-    os.environ.clear()
-    os.environ.update(request["environment"])
-    importlib.reload(importlib.import_module("recovery.crashpoints"))
-    _execute(request["arguments"])
+def at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith(AT_START)}
 
 
 def _stream(number: int, before: TextIO) -> TextIO:
@@ -94,18 +171,6 @@ def _stream(number: int, before: TextIO) -> TextIO:
     text = io.TextIOWrapper(buffer, before.encoding, before.errors, "\n", line_buffering=live, write_through=straight)
     text.mode = "w" if number else "r"
     return text
-
-
-def _execute(arguments: list[str]) -> None:
-    if arguments[0] == "-m":
-        sys.argv, sys.path[0] = arguments[1:], str(Path.cwd())
-        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
-        return
-    script = Path(arguments[0]).absolute()
-    sys.argv, sys.path[0] = arguments, str(script.resolve().parent)
-    sys.modules["__main__"] = program = ModuleType("__main__")
-    program.__file__ = str(script)
-    exec(compile(script.read_bytes(), script, "exec"), program.__dict__)
 
 
 if __name__ == "__main__":
