@@ -129,7 +129,7 @@ def _standing(stage: Stage) -> Iterator[str]:
         for effect in loaded.history.effects:
             yield f"  {effect.step}: {_outcome(effect.settled)}; {len(effect.attempts)} attempts, {effect.probes} questions"
     yield from (f"{run_id}: unreadable" for run_id in sorted(world.unreadable))
-    done = ", ".join(f"{_DERIVED.sub('KEY', key)} x {times}" for key, times in sorted(world.executions().items()))
+    done = ", ".join(f"{_DERIVED.sub('KEY', key)} x {times}" for key, times in world.executions().items())
     yield f"environment: stock {world.stock}, done: {done or 'nothing'}"
 
 
