@@ -10,9 +10,10 @@ TORCH_VENV := build/torch-venv
 TORCH ?= torch==2.13.0
 
 BENCH_VENV := build/bench-venv
+JUDGE_VENV := build/judge-venv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch replay sweep matrix model fuzz soak mutants bench-checkpoint lint format docs clean
+.PHONY: help demo test test-torch replay sweep matrix model fuzz soak mutants judge bench-checkpoint lint format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +51,9 @@ mutants: $(VENV)/.test ## break weigh and judge in every way we know, and see wh
 
 bench-checkpoint: $(BENCH_VENV)/.bench ## what a save and a load cost beside the peers and the bare disk; installs the peers into an environment of its own
 	$(BENCH_VENV)/bin/python -m tests.benchmarks.checkpoint $(if $(PAGE),--page $(PAGE))
+
+judge: $(VENV)/.test $(if $(ONLY),,$(JUDGE_VENV)/.peers) ## recovery and its peers killed for real, the effects counted outside; rewrites the comparison page. ONLY=recovery: itself alone
+	$(BIN)/python -m tests.judge $(if $(ONLY),--only $(ONLY),--peers $(JUDGE_VENV)/bin/python --page)
 
 lint: $(VENV)/.test ## ruff, mypy, pyright, import contracts
 	$(BIN)/ruff check .
@@ -94,4 +98,10 @@ $(BENCH_VENV)/.bench: pyproject.toml tests/benchmarks/peers.txt
 	$(PYTHON) -m venv $(BENCH_VENV)
 	$(BENCH_VENV)/bin/python -m pip --disable-pip-version-check install --quiet -e '.[checkpoint]'
 	-while read -r peer; do $(BENCH_VENV)/bin/python -m pip --disable-pip-version-check install --quiet "$$peer"; done < tests/benchmarks/peers.txt
+	@touch $@
+
+# A peer that cannot be installed here is missing, and the judge says so.
+$(JUDGE_VENV)/.peers: tests/judge/peers.txt
+	$(PYTHON) -m venv $(JUDGE_VENV)
+	-while read -r peer; do $(JUDGE_VENV)/bin/python -m pip --disable-pip-version-check install --quiet "$$peer"; done < tests/judge/peers.txt
 	@touch $@
