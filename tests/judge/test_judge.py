@@ -30,7 +30,7 @@ def test_recovery_keeps_its_word_when_its_process_is_killed_in_the_effect(case: 
 
 def test_a_program_that_tries_again_blindly_is_convicted() -> None:
     shown = played(BLIND, CASE["reply lost"], "neither")
-    assert (shown.cell, shown.effects, shown.kept) == (Cell.TWICE, 2, False)
+    assert (shown.cell, shown.effects, shown.kept) == (Cell.TWICE, 3, False)  # what was lost, its repeat, and the recovery's
 
 
 def test_a_program_that_makes_up_an_outcome_is_convicted() -> None:

@@ -63,7 +63,9 @@ def _happened(events: Iterable[Event]) -> object:
             case Declined():
                 declined.add(f"{event.key} {event.value}")
             case Left():
-                left.append((event.run_id, event.step, event.key, str(event.attempt), event.epoch, event.fingerprint, event.purpose))
+                left.append(
+                    (event.run_id, event.step, event.key, str(event.attempt), event.epoch, event.fingerprint, event.purpose)
+                )
             case Ended():
                 if event.exit in {"settled", "failed"}:
                     ended.add((event.run_id, event.exit, repr(event.value)))
