@@ -11,7 +11,6 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import count
 from typing import Any
 
 import httpx
@@ -42,6 +41,8 @@ from tests.crash.workflows import (
     translated,
 )
 
+GENERATIONS = 50
+"""Closed keys that are wanted again at most; each costs a kill between an attempt and its request."""
 APART = "~"
 """Between an effect's key and what makes a request under it unlike any other."""
 
@@ -167,7 +168,7 @@ def mixed(run: Run, steps: list[str]) -> Mixed:
     outcomes: list[str] = []
     for number, name in enumerate(steps, 1):
         kind = (KINDS | LYING)[name]
-        for generation in count(1):
+        for generation in range(1, GENERATIONS + 1):
             bound = kind.effects[0](units=plan.units, **kind.arguments)
             try:
                 outcomes.append(run.perform(bound, key=key_of(run.run_id, number, generation if kind.closes else 0)).id)
@@ -176,6 +177,8 @@ def mixed(run: Run, steps: list[str]) -> Mixed:
             except NotExecuted:
                 continue  # proven, and its key is closed: wanting it again is a new step
             break
+        else:
+            raise AssertionError(f"step {number} was closed {GENERATIONS} times")
     return Mixed(plan.made_by, outcomes)
 
 
@@ -185,7 +188,7 @@ async def mixed_async(run: AsyncRun, steps: list[str]) -> Mixed:
     outcomes: list[str] = []
     for number, name in enumerate(steps, 1):
         kind = (KINDS | LYING)[name]
-        for generation in count(1):
+        for generation in range(1, GENERATIONS + 1):
             bound = kind.effects[1](units=plan.units, **kind.arguments)
             try:
                 outcomes.append((await run.perform(bound, key=key_of(run.run_id, number, generation if kind.closes else 0))).id)
@@ -194,6 +197,8 @@ async def mixed_async(run: AsyncRun, steps: list[str]) -> Mixed:
             except NotExecuted:
                 continue  # proven, and its key is closed: wanting it again is a new step
             break
+        else:
+            raise AssertionError(f"step {number} was closed {GENERATIONS} times")
     return Mixed(plan.made_by, outcomes)
 
 

@@ -1,9 +1,10 @@
 """The worker program, spoilt on purpose in one way.
 
-    python tests/crash/saboteur.py unsynced|unwritten|freezing|impatient ...
+    python tests/crash/saboteur.py WAY ...
 
 unsynced: SQLite acknowledges commits that it has not synced. unwritten: an intent is said to be durable and is not even written. freezing:
 the process is stopped (SIGSTOP) inside the transaction of its first intent. impatient: waits a fifth of a second for SQLite's lock.
+minted: each attempt is sent under a key of its own. keeping: a run that rests is not given up.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from recovery import Call, claims
+from recovery.drivers import asking
 from recovery.ports import Append, Appended
 from recovery.storage import sqlite
 from tests.crash.worker import main
@@ -52,7 +55,19 @@ def impatient() -> None:
     sqlite._REQUIRED["busy_timeout"] = 200
 
 
+def minted() -> None:
+    def with_key_of_its_own(**said: Any) -> Call:
+        return Call(**said | {"key": f"{said['key']}:{said['attempt']}" if said["attempt"] else said["key"]})
+
+    asking.Call = with_key_of_its_own
+
+
+def keeping() -> None:
+    claims._release = lambda *_: None
+
+
 WAYS = {"unsynced": unsynced, "unwritten": unwritten, "freezing": freezing, "impatient": impatient}
+WAYS |= {"minted": minted, "keeping": keeping}
 
 if __name__ == "__main__":
     WAYS[sys.argv[1]]()

@@ -22,7 +22,7 @@ from threading import Event, Lock, Thread
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.crash.children import Nursery
+from tests.crash.children import COMMAND, Nursery, spoilt
 from tests.soak.counting import Judged, Soaked
 from tests.soak.house import House
 from tests.soak.judging import violations
@@ -31,6 +31,8 @@ from tests.soak.plays import DATABASES, Play, play
 
 IN_MEMORY = Path("/dev/shm")
 INTERRUPTED = 130
+SPOILT_WAYS = ("unwritten", "minted", "keeping")
+"""Of the saboteur's, those that a play ends with."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 soaked.add(judged)
                 if asked.verbose or judged.wrong:
                     print(judged, flush=True)
+                if judged.wrong and asked.spoilt:
+                    lanes.end()
                 bar.update(task, advance=1, description=f"seed {judged.play.seed}, {len(soaked.wrong)} violations")
         except KeyboardInterrupt:
             soaked.interrupted = True  # what was played until then counts
@@ -65,6 +69,7 @@ class Lanes:
         self._seeds = count(asked.seed)
         self._left = asked.plays
         self._until = None if asked.minutes is None else time.monotonic() + asked.minutes * 60
+        self._program = spoilt(asked.spoilt) if asked.spoilt else COMMAND
         self._options = f" --database {asked.database}" if asked.database else ""
         self._databases = (asked.database,) if asked.database else DATABASES
         self._lock, self._over = Lock(), Event()
@@ -82,9 +87,13 @@ class Lanes:
             else:
                 yield one
 
-    def close(self) -> None:
-        """Let each lane finish its play and close its house."""
+    def end(self) -> None:
+        """Each lane ends with the play that it is at."""
         self._over.set()
+
+    def close(self) -> None:
+        """Return when the houses are closed, too."""
+        self.end()
         for thread in self._threads:
             thread.join()
 
@@ -109,8 +118,8 @@ class Lanes:
         where = IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None
         with (
             tempfile.TemporaryDirectory(prefix="recovery-soak-", dir=where) as directory,
-            Nursery(Path(directory)) as nursery,
-            House(Path(directory), nursery) as house,
+            Nursery(Path(directory), self._program) as nursery,
+            House(Path(directory), nursery, warm=self._program is COMMAND) as house,
         ):
             while one is not None:
                 judged = judged_play(one, house, self._options)
@@ -137,6 +146,7 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="plays side by side (default: one for each processor)"
     )
+    parser.add_argument("--spoilt", choices=SPOILT_WAYS, help="spoil the workers in this way, and end when that is found out")
     parser.add_argument("--verbose", action="store_true", help="one line for each play")
     parser.add_argument("--json", action="store_true", help="end with one JSON object instead of a table")
     asked = parser.parse_args(arguments)

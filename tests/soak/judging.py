@@ -49,7 +49,7 @@ def violations(play: Play, played: Played, house: House) -> list[str]:
         *_journal(played, loaded),
         *_books(play, books, house.service.books),
         *(_settled(play, played, loaded, books) if loaded.run.status.settled else _doubtful(play, loaded, books)),
-        *_again(played, place),
+        *(_again(played, place) if loaded.run.status.settled or played.once_more else ()),
     ]
 
 
