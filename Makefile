@@ -13,7 +13,7 @@ BENCH_VENV := build/bench-venv
 JUDGE_VENV := build/judge-venv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch replay sweep matrix model fuzz soak mutants judge bench-checkpoint lint format docs clean
+.PHONY: help demo test test-torch power replay sweep matrix model fuzz soak mutants judge bench-checkpoint lint format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,10 +22,13 @@ demo: $(VENV)/.demo ## crash a worker for real, then recover its run
 	$(BIN)/recover demo
 
 test: $(VENV)/.test ## every test, on memory, SQLite and PostgreSQL
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not torch'
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not torch and not power'
 
 test-torch: $(TORCH_VENV)/.test ## checkpoints of torch jobs, on 2 and 4 processes; installs torch into an environment of its own
 	$(TORCH_VENV)/bin/python -m pytest -q -m torch tests/torch
+
+power: $(VENV)/.test ## lost power and refused calls: every legal state of the disk after each system call; needs FUSE
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal --timeout 3600 -m power tests/power
 
 replay: $(VENV)/.test ## every scenario on memory, SQLite and PostgreSQL, each in both colours
 	$(BIN)/python -m tests.scenarios

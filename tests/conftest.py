@@ -36,10 +36,12 @@ def pytest_configure() -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Whoever runs everything is told what everything was not."""
-    if config.args_source is pytest.Config.ArgsSource.TESTPATHS and config.getoption("markexpr") == "not torch":
-        terminalreporter.write_line(
-            "The tests marked torch (tests/torch) were left out: they need torch. `make test-torch` installs it and runs them."
-        )
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS and config.getoption("markexpr") == "not torch and not power":
+        for left_out in (
+            "torch (tests/torch) were left out: they need torch. `make test-torch` installs it and runs them.",
+            "power (tests/power) were left out: they mount a file system, and take a minute. `make power` runs them.",
+        ):
+            terminalreporter.write_line(f"The tests marked {left_out}")
 
 
 @pytest.fixture(scope="session")
