@@ -6,8 +6,8 @@
     python tests/crash/worker.py nursery
 
 RECOVERY_CRASH_AT makes it kill itself, as everywhere. RECOVERY_STOP_AT=POINT[:N] makes it stop itself (SIGSTOP), like a machine that freezes;
-POINT may be `any`: the N-th point that it passes. RECOVERY_KILL_AFTER=N kills it at that one, RECOVERY_KILL_AFTER=Nus after N microseconds of
-its processor time, wherever it then is. RECOVERY_FULL_AT=POINT:FILE lets no file grow beyond the size that FILE has there. As a nursery it imports everything once and then forks a worker for each start that is asked for on
+POINT may be `any`: the N-th point that it passes. RECOVERY_KILL_AFTER=N kills it at that one. With `Nus` either strikes after N microseconds of its
+processor time, wherever it then is. RECOVERY_FULL_AT=POINT:FILE lets no file grow beyond the size that FILE has there. As a nursery it imports everything once and then forks a worker for each start that is asked for on
 its standard input, since importing costs more than a run.
 """
 
@@ -121,10 +121,10 @@ class _Notice(ctypes.Structure):
     _fields_ = (("value", ctypes.c_void_p), ("signal", ctypes.c_int), ("notify", ctypes.c_int), ("rest", ctypes.c_int * 12))
 
 
-def kill_after(microseconds: int) -> None:
-    """The kernel kills this process once it has used so much processor time: between any two instructions, and in any system call."""
+def signal_after(said: str, number: signal.Signals) -> None:
+    """The kernel signals this process once it has used so much processor time (`Nus`): between any two instructions, and in any system call."""
     library, timer = ctypes.CDLL(None, use_errno=True), ctypes.c_void_p()
-    notice = _Notice(None, signal.SIGKILL, 0)
+    notice, microseconds = _Notice(None, number, 0), int(said.removesuffix("us"))
     if library.timer_create(time.CLOCK_PROCESS_CPUTIME_ID, ctypes.byref(notice), ctypes.byref(timer)):
         raise OSError(ctypes.get_errno(), "timer_create")
     due = _Due(_Moment(0, 0), _Moment(*divmod(max(1, microseconds) * 1000, 1_000_000_000)))
@@ -165,10 +165,11 @@ def ordered(arguments: list[str]) -> int:
 
 def worked(arguments: list[str]) -> int:
     asked = _parser().parse_args(arguments)
-    kill = os.environ.get(KILL, "")
-    passages = Passages(os.environ.get(STOP, ""), kill, os.environ.get(FULL, ""))
-    if kill.endswith("us"):
-        kill_after(int(kill.removesuffix("us")))
+    stop, kill = os.environ.get(STOP, ""), os.environ.get(KILL, "")
+    passages = Passages(stop, kill, os.environ.get(FULL, ""))
+    for said, number in ((stop, signal.SIGSTOP), (kill, signal.SIGKILL)):
+        if said.endswith("us"):
+            signal_after(said, number)
     report: dict[str, Any] = {"pid": os.getpid(), "passages": passages.points}
     code = 0
     with crashpoints.hooked(passages):

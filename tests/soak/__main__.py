@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -31,12 +32,16 @@ from tests.soak.plays import DATABASES, Play, play
 
 IN_MEMORY = Path("/dev/shm")
 INTERRUPTED = 130
+ENDING = (signal.SIGINT, signal.SIGTERM)
+"""Either is ignored, or deadly at once, where a soak was started in the background."""
 SPOILT_WAYS = ("unwritten", "minted", "keeping")
 """Of the saboteur's, those that a play ends with."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _asked(arguments)
+    for number in ENDING:
+        signal.signal(number, _end_in_order)
     began = time.monotonic()
     soaked = Soaked()
     console = Console(file=sys.stderr)
@@ -60,6 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     took = time.monotonic() - began, spent.user + spent.system + spent.children_user + spent.children_system
     print(json.dumps(soaked.document(*took)), flush=True) if asked.json else soaked.show(*took)
     return 1 if soaked.wrong else INTERRUPTED if soaked.interrupted else 0
+
+
+def _end_in_order(*_: object) -> None:
+    """Once: who asks again does not hurry those that clear away what they have started."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 class Lanes:

@@ -65,6 +65,7 @@ class Soaked:
             ("killed by SIGKILL", f"{self.total('killed by'):,}"),
             *self._places("killed by "),
             ("stopped by SIGSTOP", f"{self.total('stopped at'):,}"),
+            ("  at any instruction", f"{self.counts['stopped at any instruction']:,}"),
             *self._places("woken and "),
             ("services killed", f"{self.total('killed service'):,}"),
             *self._places("killed service "),

@@ -111,6 +111,7 @@ class _Stage:
     def _started(self, fault: Fault, *, pushing: bool, patient: bool = False) -> Started:
         armed = {VARIABLE: fault.at} if fault.kind == "point" else {}
         armed |= {STOP: f"{ANY}:{fault.at}"} if fault.kind == "stop" else {}
+        armed |= {STOP: f"{fault.at}us"} if fault.kind == "pause" else {}
         armed |= {KILL: fault.at} if fault.kind == "passage" else {}
         armed |= {KILL: f"{fault.at}us"} if fault.kind == "moment" else {}
         verb = "recover" if self.place.journal.find(self.played.run_id) else "run"
@@ -124,11 +125,12 @@ class _Stage:
     def _all_ended(self, faults: Sequence[Fault]) -> None:
         for fault in faults:
             one = self.working[0]
-            ended = self.house.nursery.wait(one, stopped=fault.kind == "stop")
+            ended = self.house.nursery.wait(one, stopped=fault.kind in {"stop", "pause"})
             self.working.pop(0)
             if ended is None:
                 self.frozen.append(one)
-                self.played.counts[f"stopped at {_place(one.stderr.read_text())}"] += 1
+                where = "any instruction" if fault.kind == "pause" else _place(one.stderr.read_text())
+                self.played.counts[f"stopped at {where}"] += 1
             else:
                 self._heard(ended, fault)
         self.played.look(self.place)

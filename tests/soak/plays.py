@@ -33,6 +33,8 @@ FIRST_BRACKETS = (
 )
 LATER_BRACKETS = ("claim", "load", "append.intent", "append.attempt", "append.observation", "append.verdict")
 LATER_BRACKETS += ("append.settled", "append.ended", "send", "probe", "close", "release", "evidence")
+KINDS_OF_FAULT = {"sqlite": ("point", "point", "passage", "passage", "moment", "moment", "stop")}
+KINDS_OF_FAULT |= {"postgresql": (*KINDS_OF_FAULT["sqlite"], "pause")}
 PAUSES = ("in-transaction", "after-commit")
 
 PASSAGES_MAX = 9
@@ -46,7 +48,8 @@ DELAY_US_MAX = 120_000
 @dataclass(frozen=True)
 class Fault:
     """kind: "" (none), "point" (SIGKILL at a named point), "passage" (SIGKILL at the n-th point of any name), "moment" (SIGKILL after so much
-    processor time), "stop" (SIGSTOP at the n-th point of any name). at: POINT:N, N or microseconds."""
+    processor time), "stop" (SIGSTOP at the n-th point of any name), "pause" (SIGSTOP after so much processor time: not on SQLite, whose
+    one lock a stopped process may keep). at: POINT:N, N or microseconds."""
 
     kind: str = ""
     at: str = ""
@@ -102,17 +105,17 @@ def play(seed: int, databases: Sequence[str] = DATABASES, *, servers: bool = Tru
     colour = random.choice(COLOURS)
     steps = tuple(random.choices(tuple(KINDS), weights=[3, 2, 1, 2, 1, 2, 1, 2, 2], k=random.choice((1, 2, 2, 3, 3, 4))))
     acts = tuple(
-        _act(random, number, steps, servers=servers and database == "postgresql")
+        _act(random, number, steps, KINDS_OF_FAULT[database], servers=servers and database == "postgresql")
         for number in range(random.choice((1, 1, 2, 2, 3)))
     )
     return Play(seed, database, colour, steps, acts, random.choice(("continued", "continued", "killed")))
 
 
-def _act(random: Random, number: int, steps: Sequence[str], *, servers: bool) -> Act:
+def _act(random: Random, number: int, steps: Sequence[str], kinds: Sequence[str], *, servers: bool) -> Act:
     [crowd] = random.choices([size for size, _ in CROWDS], weights=[weight for _, weight in CROWDS])
     around = _around(random, number, crowd, steps, servers=servers)
     calm = 0.15 if crowd == 1 and not around else 0.6
-    faults = tuple(Fault() if random.random() < calm else _fault(random, number, len(steps)) for _ in range(crowd))
+    faults = tuple(Fault() if random.random() < calm else _fault(random, number, len(steps), kinds) for _ in range(crowd))
     if around.endswith(PAUSES):
         faults = (Fault(),)  # somebody must send what is to be held
     return Act(
@@ -132,13 +135,13 @@ def _around(random: Random, number: int, crowd: int, steps: Sequence[str], *, se
     return "server" if servers and drawn > 0.95 else ""
 
 
-def _fault(random: Random, number: int, steps: int) -> Fault:
-    kind = random.choice(("point", "point", "passage", "passage", "moment", "moment", "stop"))
+def _fault(random: Random, number: int, steps: int, kinds: Sequence[str]) -> Fault:
+    kind = random.choice(kinds)
     match kind:
         case "point":
             bracket = random.choice(LATER_BRACKETS if number else FIRST_BRACKETS)
             return Fault(kind, f"{bracket}.{random.choice(('before', 'after'))}:{random.choice((1, 1, 2))}")
-        case "moment":
+        case "moment" | "pause":
             return Fault(kind, str(random.randrange(PROCESSOR_US_MAX)))
         case _:
             return Fault(kind, str(random.randint(1, PASSAGES_MAX * (1 + steps))))
