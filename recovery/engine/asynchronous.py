@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import builtins
+from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
 from operator import attrgetter
 from types import TracebackType
@@ -24,6 +25,7 @@ from recovery.engine.operating import AsyncOperating
 from recovery.engine.restoring import Declared, Orphan
 from recovery.engine.verifying import Verified
 from recovery.engine.wiring import listed
+from recovery.storage.listing import Damaged, log_damaged, readable
 from recovery.storage.reading import read
 
 P = ParamSpec("P")
@@ -93,10 +95,20 @@ class AsyncEngine(AsyncOperating):
         """As Engine.get."""
         return await AsyncDriver(self.surroundings()).drive(reconciler.look(self.world(), run_id))
 
-    async def list(self, *, status: Status | None = None, limit: int = 1000, after: str = "") -> list[RunInfo]:
+    async def list(
+        self,
+        *,
+        status: Status | None = None,
+        limit: int = 1000,
+        after: str = "",
+        on_damaged: Callable[[Damaged], None] = log_damaged,
+    ) -> list[RunInfo]:
         """As Engine.list."""
         statuses = None if status is None else [status]
-        rows = await asyncio.to_thread(self.journal.runs, statuses=statuses, limit=limit, after=after)
+        damaged: builtins.list[Damaged] = []
+        rows = await asyncio.to_thread(readable, self.journal, damaged.append, statuses=statuses, limit=limit, after=after)
+        for each in damaged:
+            on_damaged(each)
         return [self.info(row) for row in rows]
 
     async def history(self, run_id: str) -> tuple[Entry, ...]:

@@ -21,7 +21,8 @@ from recovery.core.operations import Now, Use
 from recovery.crashpoints import around
 from recovery.definitions.listing import ReceiptRow
 from recovery.operators.claiming import keepable
-from recovery.ports import Evidence, Journal, RunRow
+from recovery.ports import Evidence, Journal
+from recovery.storage.listing import listed
 
 KIND: Final = "restored"
 """The kind of a declaration, kept among the evidence under no run: it is about the database."""
@@ -94,19 +95,18 @@ def restorations(journal: Journal) -> list[Restoration]:
 
 async def unknown_keys(environment: str, scope: str, rows: Iterable[ReceiptRow]) -> list[Orphan]:
     """Those receipts whose key this journal does not know."""
-    listed = list(rows)
-    owners = await Use(lambda journal: [journal.key_owner(environment, scope, row.key) for row in listed])
+    shown = list(rows)
+    owners = await Use(lambda journal: [journal.key_owner(environment, scope, row.key) for row in shown])
     return [
         Orphan(environment=environment, scope=scope, key=row.key, fingerprint=row.fingerprint, outcome=row.outcome, at=row.at)
-        for row, owner in zip(listed, owners, strict=True)
+        for row, owner in zip(shown, owners, strict=True)
         if owner is None
     ]
 
 
 def _unsettled(journal: Journal) -> tuple[str, ...]:
+    """Those whose own row cannot be read included: nobody can tell that they ended."""
     found: list[str] = []
-    page: list[RunRow] = journal.runs(statuses=OPEN, limit=PAGE)
-    while page:
+    while page := listed(journal, statuses=OPEN, limit=PAGE, after=found[-1] if found else ""):
         found += [row.run_id for row in page]
-        page = journal.runs(statuses=OPEN, limit=PAGE, after=page[-1].run_id)
     return tuple(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from operator import attrgetter
 from types import TracebackType
@@ -24,6 +24,7 @@ from recovery.engine.operating import SyncOperating
 from recovery.engine.restoring import Declared, Orphan
 from recovery.engine.verifying import Verified
 from recovery.engine.wiring import listed
+from recovery.storage.listing import Damaged, log_damaged, readable
 from recovery.storage.reading import read
 
 P = ParamSpec("P")
@@ -107,10 +108,21 @@ class Engine(SyncOperating):
         """Where a run stands; changes nothing. `result` raises RunUnsettled while there is no outcome. Raises RunNotFound."""
         return finish(SyncDriver(self.surroundings()).drive(reconciler.look(self.world(), run_id)))
 
-    def list(self, *, status: Status | None = None, limit: int = 1000, after: str = "") -> list[RunInfo]:
-        """Runs by id, those behind `after`. Raises JournalCorrupt where the row of one cannot be read; `recover runs` shows the others."""
+    def list(
+        self,
+        *,
+        status: Status | None = None,
+        limit: int = 1000,
+        after: str = "",
+        on_damaged: Callable[[Damaged], None] = log_damaged,
+    ) -> list[RunInfo]:
+        """Runs by id, those behind `after`; fewer than `limit`: there are no more.
+
+        on_damaged: told of each run whose own row cannot be read, and which is passed over; by default it is logged as an error. `get` of it raises JournalCorrupt.
+        """
         statuses = None if status is None else [status]
-        return [self.info(row) for row in self.journal.runs(statuses=statuses, limit=limit, after=after)]
+        rows = readable(self.journal, on_damaged, statuses=statuses, limit=limit, after=after)
+        return [self.info(row) for row in rows]
 
     def history(self, run_id: str) -> tuple[Entry, ...]:
         """The run's entries, verified. Raises RunNotFound, JournalCorrupt, IncompatibleVersion."""

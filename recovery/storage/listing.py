@@ -6,12 +6,16 @@ hides no other, and is named in its place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from recovery import logs
 from recovery.core.entries import Status
 from recovery.core.errors import JournalCorrupt
 from recovery.ports import Journal, RunRow
+
+_log: Final = logs.logger("storage")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,35 @@ def listed(
             page = [Damaged(run_id=until, problem=str(error))]
         found += page
         if len(page) < many:
+            break
+        after = page[-1].run_id
+    return found
+
+
+def log_damaged(run: Damaged) -> None:
+    """What is done about a damaged row unless somebody asks for it."""
+    _log.error("the row of a run cannot be read", run_id=run.run_id, problem=run.problem)
+
+
+def readable(
+    journal: Journal,
+    on_damaged: Callable[[Damaged], None],
+    *,
+    limit: int,
+    after: str = "",
+    statuses: Sequence[Status] | None = None,
+) -> list[RunRow]:
+    """Up to `limit` runs behind `after` whose rows can be read, by id; `on_damaged` is told of those passed over. Fewer: there are no more."""
+    found: list[RunRow] = []
+    while len(found) < limit:
+        asked = limit - len(found)
+        page = listed(journal, limit=asked, after=after, statuses=statuses)
+        for row in page:
+            if isinstance(row, Damaged):
+                on_damaged(row)
+            else:
+                found.append(row)
+        if len(page) < asked:
             break
         after = page[-1].run_id
     return found

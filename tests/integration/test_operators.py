@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from recovery import Engine, Run, codec, contracts, errors, workflow
+from recovery import AsyncEngine, Engine, Run, codec, contracts, errors, workflow
 from recovery.cli.target import finished
 from recovery.core.contracts import Lookup
 from recovery.core.entries import (
@@ -124,6 +125,47 @@ def test_runs_whose_own_row_is_damaged_hide_no_other(tmp_path: Path) -> None:
         after = page[-1].run_id
     assert paged == [("a", False), ("b", True), ("c", True), ("d", False), ("e", True)]
     looking.journal.close()
+
+
+@workflow
+def nothing(run: Run) -> None: ...
+
+
+def test_a_program_that_lists_runs_goes_on_behind_damaged_rows_and_is_told_of_them(tmp_path: Path) -> None:
+    """As the commands do. A page that is full of whole runs is full, whatever lies between them."""
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    with Engine(url, workflows=[nothing]) as engine:
+        for run_id in "abcde":
+            engine.run(run_id, nothing)
+    connection = sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
+    connection.execute("UPDATE run SET updated_at_us = 'x' WHERE run_id IN ('b', 'c', 'e')")
+    connection.close()
+    told: list[Damaged] = []
+    with Engine(url) as engine:
+        assert [one.run_id for one in engine.list(limit=2, on_damaged=told.append)] == ["a", "d"]
+        assert [one.run_id for one in engine.list(after="d")] == []
+    assert [one.run_id for one in told] == ["b", "c"]
+    assert all("is corrupt" in one.problem for one in told)
+
+    async def scenario() -> list[str]:
+        async with AsyncEngine(url) as engine:
+            return [one.run_id for one in await engine.list(on_damaged=told.append)]
+
+    assert asyncio.run(scenario()) == ["a", "d"]
+    assert [one.run_id for one in told] == ["b", "c", "b", "c", "e"]
+
+
+def test_a_restore_is_declared_beside_a_damaged_row_and_counts_it_as_unsettled(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    desk = Desk(open_journal(url), contracts.Opaque())
+    for run_id in "abc":
+        desk.in_doubt(run_id)
+    desk.journal.close()
+    connection = sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
+    connection.execute("UPDATE run SET updated_at_us = 'x' WHERE run_id = 'b'")
+    connection.close()
+    with Engine(url) as engine:
+        assert engine.declare_restored(by="ann", reason="a backup").unsettled == ("a", "b", "c")
 
 
 # -- explain -----------------------------------------------------------------------------------------------------------
