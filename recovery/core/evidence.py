@@ -132,7 +132,7 @@ class _Weighing:
             restored=situation.restored,
             exposed=exposed,
             wanted=self.wanted(),
-            resend=self.resend(),
+            resend=self.resend() if ask is not Ask.DUE else self.resend_before_asking(),
             attempts_left=attempts_spent(self.step, self.contract) < max(situation.budget.attempts, self.step.attempts_allowed),
             ask=ask,
             close=self.close(exposed),
@@ -186,6 +186,12 @@ class _Weighing:
         if timing.t0_us is not None and (timing.not_after_us is None or self.situation.now_us > timing.not_after_us):
             return Resend.LATE
         return Resend.LICENSED
+
+    def resend_before_asking(self) -> Resend:
+        """Other bytes would meet their own key's refusal, which freezes it, where a question finds what the first ones did: so the question comes first."""
+        found = self.resend()
+        other_bytes = found is Resend.LICENSED and self.contract.kind is not Kind.READ and not self.situation.same_bytes
+        return Resend.REFUSED if other_bytes else found
 
     def licensed(self) -> bool:
         """The clauses of rule 1 that do not change with time: serialised copies, nothing forgotten that may have acted, bytes."""

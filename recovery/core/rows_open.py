@@ -132,7 +132,8 @@ UNSETTLED: Final = (
         matches=lambda facts: facts.resend is Resend.LICENSED and facts.wanted and facts.attempts_left,
         paragraph="Reply lost, or crashed between attempt and reply, with a key that the environment deduplicates. The same key and "
         "bytes are sent again: this is the question and the work in one. All copies land within one window of the first attempt, "
-        "so a late one meets the key. Counting the window from the last send, or only to the moment of sending, executes twice.",
+        "so a late one meets the key. Where the code has changed and may make other bytes, a question that can be put goes first: a mismatch "
+        "would freeze the key. Counting the window from the last send, or only to the moment of sending, executes twice.",
         assumes=("A1", "A2", "A3", "A4", "A5", "A6"),
         relies_on=(*_WINDOW, *_KEY_STORE),
     ),

@@ -497,6 +497,16 @@ def test_other_bytes_are_sent_again_only_where_mismatches_are_checked() -> None:
     assert sent().facts(S, unchecked, same_bytes=False).resend is Resend.REFUSED
 
 
+def test_changed_code_asks_before_it_sends_again_where_there_is_a_question() -> None:
+    """Its bytes may differ, and a mismatch would freeze a key whose receipt a question finds."""
+    assert sent().row(S, ASKABLE) == 30
+    assert [sent().row(S, contract, same_bytes=False) for contract in (ASKABLE, CLOSABLE, KEYED)] == [34, 34, 30]
+    assert sent().probe(2 * S, "absent").row(3 * S, ASKABLE, same_bytes=False) == 30
+    assert sent().probe(2 * S, "found", fingerprint="ours").row(3 * S, ASKABLE, same_bytes=False) == 8
+    spent = replace(BUDGET, probes=0)
+    assert sent().row(S, ASKABLE, same_bytes=False, budget=spent) == 30
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [("indeterminate", Resend.CACHED_FAILURE), ("expired", Resend.EXPIRED), ("turned_away", Resend.LICENSED)],
