@@ -14,6 +14,7 @@ from recovery.claims import World, claim, load, visit
 from recovery.core.contradictions import news
 from recovery.core.entries import Answered, AnswerKind, Observation, Source, encode, kind_of
 from recovery.core.errors import FencedOut, LeaseUnavailable, NotObservable, RunNotFound
+from recovery.core.findings import open_items
 from recovery.core.history import EffectStep
 from recovery.core.ids import Epoch, check_run_id
 from recovery.core.judgement import CONTRADICTED
@@ -39,7 +40,7 @@ TELLING: Final = frozenset(
         AnswerKind.UNSTORABLE,
     }
 )
-"""Answers that state a fact without having been asked for. Absence and silence mean something only as answers to a question."""
+"""Answers that state a fact without having been asked for; so does that of a batch whose every item is decided. Absence and silence mean something only as answers to a question."""
 
 
 async def observe(run_id: str, step: str, answered: Answered, source: Source) -> bool:
@@ -51,10 +52,11 @@ async def observe(run_id: str, step: str, answered: Answered, source: Source) ->
         raise NotObservable(
             run_id=run_id, step=step, problem=f"{source.value} is no source from outside", advice="Use push or late."
         )
-    if answered.kind not in TELLING:
+    decided = answered.kind is AnswerKind.ITEMS and not open_items(answered)
+    if answered.kind not in TELLING and not decided:
         raise NotObservable(
             run_id=run_id, step=step, problem=f"{answered.kind.value} is no fact without a question ({answered.detail or 'no detail'})",
-            advice="Observe Found, Refused, Gone, Closed, Mismatch or Foreign.",
+            advice="Observe Found, Refused, Gone, Closed, Mismatch or Foreign, and a batch with its effect, when every item is decided.",
         )  # fmt: skip
     loaded = await Use(lambda journal: _loaded(journal, run_id))
     effect = loaded.history.steps.get(step)

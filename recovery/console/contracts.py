@@ -62,7 +62,7 @@ def window(contract: Contract) -> str:
     """A window in a few words."""
     if contract.window_us is None:
         return "not published" if contract.kind in {Kind.KEYED, Kind.SWALLOW} else "-"
-    return "for ever" if contract.window_us >= microseconds(FOR_EVER) else words.duration(contract.window_us)
+    return words.window(contract.window_us)
 
 
 def after_a_crash(contract: Contract) -> str:
@@ -208,7 +208,7 @@ def shown(promise: Promise) -> str:
     """The value of a promise as a person reads it."""
     stated = promise.stated
     if isinstance(stated, timedelta):
-        return "for ever" if stated >= FOR_EVER else words.duration(microseconds(stated))
+        return words.window(microseconds(stated))
     if isinstance(stated, bool):
         return "yes" if stated else "no"
     return str(promise.value).replace("_", " ") if isinstance(stated, StrEnum) else str(promise.value)

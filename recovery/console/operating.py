@@ -151,6 +151,8 @@ def _times(told: Explanation) -> list[tuple[str, RenderableType]]:
 
 
 def _from(now_us: int, at_us: int) -> str:
+    if at_us - now_us > words.AGE_US:
+        return "which is never"
     return f"in {words.duration(at_us - now_us)}" if at_us > now_us else f"{words.duration(now_us - at_us)} ago"
 
 

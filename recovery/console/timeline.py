@@ -177,7 +177,7 @@ def promise(contract: Contract | None) -> str:
     """A contract in a few words."""
     if contract is None:
         return "contract unknown"
-    window = f", window {words.duration(contract.window_us)}" if contract.window_us is not None else ""
+    window = f", window {words.window(contract.window_us)}" if contract.window_us is not None else ""
     return f"contract {contract.kind.value}{window}"
 
 

@@ -8,11 +8,16 @@ from __future__ import annotations
 import json
 from typing import Final
 
+from recovery.core.contracts import FOR_EVER, microseconds
 from recovery.core.entries import JSON
 from recovery.core.instants import moment
 
 VALUE_MAX: Final = 200  # characters of one value in a report
 DIGEST_SHOWN: Final = 12
+
+_FOR_EVER_US: Final = microseconds(FOR_EVER)
+AGE_US: Final = _FOR_EVER_US * 9 // 10
+"""What lies further ahead than this follows from a window that is for ever."""
 
 _UNITS: Final = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000))
 
@@ -73,6 +78,11 @@ def duration(us: int) -> str:
             number = us / size
             return f"{number:.3g} {unit}" if number < 999.5 else f"{round(number)} {unit}"
     return f"{us} us"
+
+
+def window(us: int) -> str:
+    """How long a key is kept."""
+    return "for ever" if us >= _FOR_EVER_US else duration(us)
 
 
 def _two(us: int, units: tuple[tuple[str, int], ...]) -> str:

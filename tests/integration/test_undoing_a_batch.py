@@ -106,6 +106,26 @@ def test_a_workflow_undoes_what_was_applied_of_a_batch(memory: Journal) -> None:
     assert carrier.recalled == [{0: 1, 2: 3}]
 
 
+def test_a_webhook_that_tells_what_became_of_each_item_settles_the_batch(memory: Journal) -> None:
+    carrier = Carrier(None)
+
+    @workflow
+    def order(run: Run) -> dict[int, int]:
+        return run.perform(carrier.ship(skus=["A", "B"])).applied
+
+    told = Found(Batched([Found(1), Found(2)]))
+    with Engine(memory, workflows=[order], clock=ManualClock()) as engine:
+        with pytest.raises((errors.EffectInDoubt, errors.Unresolved)):
+            engine.run("r", order)
+        with pytest.raises(errors.NotObservable, match="give effect="):
+            engine.observe("r", "ship#1", told)
+        with pytest.raises(errors.NotObservable, match="when every item is decided"):
+            engine.observe("r", "ship#1", Found(Batched([Found(1), InFlight()])), effect=carrier.ship)
+        assert engine.observe("r", "ship#1", told, effect=carrier.ship) is True
+        assert engine.observe("r", "ship#1", told, effect=carrier.ship) is False
+        assert engine.recover("r").result() == {0: 1, 1: 2}
+
+
 def test_an_async_workflow_undoes_what_was_applied_of_a_batch(memory: Journal) -> None:
     carrier = Carrier(Batched([Found(1), REFUSED, Found(3)]))
 

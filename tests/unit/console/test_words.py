@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recovery import contracts
 from recovery.console import words
+from recovery.console.operating import _from
+from recovery.console.timeline import promise
+from recovery.core.contracts import microseconds
 
 
 @pytest.mark.parametrize(
@@ -73,3 +78,18 @@ def test_what_is_cut_off_is_counted() -> None:
 def test_a_reason_of_its_rows_name_is_not_said_twice() -> None:
     assert words.because("opaque", "opaque") == "row opaque"
     assert words.because("resend", "same-key-inside-window") == "same-key-inside-window, row resend"
+
+
+@pytest.mark.parametrize(
+    ("window", "told"),
+    [(contracts.FOR_EVER, "for ever"), (contracts.FOR_EVER - timedelta(days=1), "36524 d"), (timedelta(hours=24), "24 h")],
+)
+def test_a_window_that_is_for_ever_is_called_so(window: timedelta, told: str) -> None:
+    assert words.window(microseconds(window)) == told
+    assert promise(contracts.Keyed(window=window)) == f"contract keyed, window {told}"
+
+
+def test_the_last_moment_of_a_key_that_is_kept_for_ever_is_never() -> None:
+    start = 1_800_000_000_000_000
+    assert _from(start, start + microseconds(contracts.FOR_EVER - timedelta(hours=1))) == "which is never"
+    assert _from(start, start + microseconds(timedelta(days=30))) == "in 30 d"
