@@ -64,7 +64,7 @@ EXIT_CODES: dict[ExitCode, tuple[str, str]] = {
     ),
     ExitCode.DIVERGED: (
         "The workflow's code asks for other steps than its journal records; nothing was sent. Or a resumed training run is another run.",
-        "Run it with the code it started with, or start a new run. A trainer: the report names the field.",
+        "Register the version that it started with, patch the new code, or start a new run. A trainer: the report names the field.",
     ),
     ExitCode.CORRUPT: (
         "The journal does not verify, or holds what no program of ours writes. Nothing was sent and nothing was repaired. Or a checkpoint is damaged.",

@@ -6,10 +6,10 @@ for acting before its claim has committed; a run that is not settled is given up
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from recovery.core.contracts import microseconds
 from recovery.core.errors import JournalCorrupt, LeaseUnavailable, RecoveryError, RunNotFound
@@ -18,7 +18,7 @@ from recovery.core.operations import Boot, Now, Sleep, Use
 from recovery.core.policy import Budget, Lease
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered
-from recovery.definitions.workflow import Workflow
+from recovery.definitions.registry import Workflows
 from recovery.ports import Journal, Owner, RunRow
 from recovery.storage.reading import Loaded, read
 
@@ -33,7 +33,7 @@ class World:
     """What a reconciler is given. `hold` and `drop` keep the lease of a run alive; `raise_mark` lifts the clock to a journaled time;
     `held_contracts`: those that are held, as a load or the last renewal of a lease has read; `hear`: what a load reads."""
 
-    workflows: Mapping[str, Workflow[..., Any]]
+    workflows: Workflows
     budget: Budget
     lease: Lease
     wait_for_owner: timedelta

@@ -110,12 +110,12 @@ async def _continue(world: World, row: RunRow, if_head: str | None = None) -> Re
         loaded = await record(world, await load(row.run_id))
         return _settled(world, loaded.run, loaded.history, against=await _against(world, loaded))
 
-    workflow = world.workflows[row.workflow]
-
     async def rest(loaded: Loaded) -> Recovered[Any]:
         _check_head(loaded.run, if_head)
         if loaded.history.held is not None:
             return _held(loaded.run, loaded.history.held)
+        workflow = world.workflows.of(row.workflow, loaded.opened.version)
+        assert workflow is not None, "asked before the claim"
         return await _go(world, loaded.run, loaded.history, loaded.contracts, workflow, restored=loaded.restored)
 
     return await visit(world, row, rest)
@@ -134,7 +134,7 @@ def _held(row: RunRow, held: Override) -> Recovered[Any]:
 async def _against(world: World, loaded: Loaded) -> tuple[Contradiction, ...]:
     """What speaks against a settled run's outcomes. Only then is its workflow read again, to bind what would undo a surplus effect."""
     found = contradictions(loaded.history, loaded.contracts, {}, loaded.highest_us)
-    workflow = world.workflows.get(loaded.run.workflow)
+    workflow = world.workflows.of(loaded.run.workflow, loaded.opened.version)
     if not found or workflow is None:
         return found
     calls = await reread(workflow, loaded, world.budget)
@@ -248,7 +248,7 @@ def _settled(
         message = ended.value["message"].removesuffix(".")
         failure = RunFailed(run_id=row.run_id, error=ended.error, message=message, rejection=ended.value.get("fields"))
         return _report(row.run_id, row.workflow, Status.FAILED, machine=machine, error=failure, against=against)
-    workflow = world.workflows.get(row.workflow)
+    workflow = world.workflows.of(row.workflow, history.opened.version) if history.opened is not None else None
     value = workflow.decode_result(ended.value) if workflow else ended.value
     return _report(row.run_id, row.workflow, Status.COMPLETED, machine=machine, value=value, against=against)
 

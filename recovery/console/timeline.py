@@ -152,6 +152,8 @@ def _decision(entry: Decision) -> Line:
             return Line("decided", entry.at_us, entry.step, f"the time is {iso(entry.value)}")
         case entries.TIMER:
             return Line("decided", entry.at_us, entry.step, f"to sleep until {iso(entry.value)}")
+        case entries.PATCHED:
+            return Line("decided", entry.at_us, "", f"to go by patch {entry.step.partition('/')[2].rpartition('#')[0]}")
         case entries.FIRED:
             return Line("decided", entry.at_us, branch_of(entry.step), "the time has come")
         case _:

@@ -164,11 +164,13 @@ RANDOM: Final = "random"
 UUID: Final = "uuid"
 TIMER: Final = "timer"
 FIRED: Final = "fired"
+PATCHED: Final = "patched"
 
 FORMS: Final = {
     "": "a decision", BRANCHES: "branches", NOW: "a reading of the clock", RANDOM: "a random number", UUID: "a random UUID",
     TIMER: "a timer",
     FIRED: "the end of a timer",
+    PATCHED: "a patch",
 }  # fmt: skip
 """What a decision can be, for people: a function's choice, or a fact that the run itself draws or notes."""
 

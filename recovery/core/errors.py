@@ -308,7 +308,7 @@ class ReplayError(RecoveryError):
 class Diverged(ReplayError):
     template = (
         "Run {run_id!r} no longer fits its journal at step {step}: recorded {recorded}, attempted {attempted}. Nothing was sent. "
-        "Run it with the code it started with, or start a new run."
+        "Register the version that it started with beside the new one, put what has changed behind `run.patched(...)`, or start a new run."
     )
 
 

@@ -13,11 +13,11 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from recovery.core.effect_errors import EffectInterrupted, KeyReused
-from recovery.core.entries import BRANCHES, FIRED, FORMS, NOW, Decision, Entry, Status
+from recovery.core.entries import BRANCHES, FIRED, FORMS, NOW, PATCHED, Decision, Entry, Status
 from recovery.core.errors import Diverged, InvariantViolated, RecoveryError, ReplayError, StepInterrupted, UsageError
 from recovery.core.gathering import Gate, Gathering
 from recovery.core.history import DecisionStep, EffectStep, History, Step
-from recovery.core.ids import ROOT, branch_of
+from recovery.core.ids import ROOT, branch_of, check_step_name, step_id
 from recovery.core.operations import Append, Decide, Decided, Draw, Enter, Leave, Now, Op, Turn
 from recovery.core.steps import OutOfOrder, Steps, lies_in, upwards
 from recovery.core.steps import Unwind as Unwind
@@ -44,13 +44,15 @@ class Execution:
     history: History
     steps: Steps = field(init=False)
     _unsaid: dict[str, list[Decision]] = field(init=False, default_factory=dict)
-    _fired: list[Decision] = field(init=False, default_factory=list)  # what every branch may have seen, and nothing builds on yet
+    _noted: list[Decision] = field(init=False, default_factory=list)  # what every branch may have seen, and nothing builds on yet
     _rests: dict[str, Rest] = field(init=False, default_factory=dict)
     _gates: dict[str, Gate] = field(init=False, default_factory=dict)
+    _patches: dict[str, bool] = field(init=False, default_factory=dict)
     _branched: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        self.steps = Steps.of(self.history.run_id, self.history.steps)
+        ordered = [name for name in self.history.steps if branch_of(name) != PATCHED]
+        self.steps = Steps.of(self.history.run_id, ordered)
 
     @property
     def stopped(self) -> Unwind | None:
@@ -125,15 +127,24 @@ class Execution:
         if (stopped := self.steps.stopped_at(gathering.step)) is not None:
             raise stopped
 
+    def patched(self, name: str, branch: str = ROOT) -> bool:
+        """Whether this run goes by changed code: asked for the first time, it does unless the asking branch's record goes on behind this place."""
+        self.steps.check(branch)
+        step = step_id(PATCHED, check_step_name(name), 1)  # of no branch: whichever asks first, the answer is the run's
+        if name not in self._patches:
+            self._patches[name] = step in self.history.steps or self.steps.recorded_next(branch) is None
+            if self._patches[name] and step not in self.history.steps:
+                self._noted.append(Decision(step=step, fingerprint="", value=None, form=PATCHED, at_us=0))
+        return self._patches[name]
+
     def _note(self, step: str, form: str, value: Any) -> None:
         """A fact about the workflow itself: durable with whatever builds on it, since a replay would find it again."""
         recorded = self.history.steps.get(step)
+        self._branched = self._branched or form == BRANCHES
         if recorded is None:
-            self._branched = True
             noted = Decision(step=step, fingerprint="", value=value, form=form, at_us=0)
             self._unsaid.setdefault(branch_of(step), []).append(noted)
             return
-        self._branched = True
         decision = self._decision(step, recorded, form)
         if decision.value != value:
             raise self.diverge(step, f"{decision.value} branches", f"{value} branches")
@@ -162,7 +173,7 @@ class Execution:
         """What becomes durable at a time with the next entries of a branch: it was begun from some of it, and may build on the rest."""
         paths = list(upwards(branch))[::-1] + [path for path in self._unsaid if path != branch and lies_in(path, branch)]
         unsaid = [entry for path in paths for entry in self._unsaid.get(path, [])]
-        return [replace(entry, at_us=entry.at_us or at_us) for entry in (*unsaid, *self._fired)]
+        return [replace(entry, at_us=entry.at_us or at_us) for entry in (*unsaid, *self._noted)]
 
     def stop(self, error: RecoveryError, branch: str | None = None) -> Unwind:
         """Poison a branch and where it was begun from, or the whole run: nothing may begin there after this."""
@@ -235,7 +246,7 @@ class Execution:
             await Enter()
         try:
             branch = branch_of(step)
-            unsaid = self.unsaid(await Now(), branch) if self._unsaid or self._fired else []
+            unsaid = self.unsaid(await Now(), branch) if self._unsaid or self._noted else []
             entries = wanted(self.history.length + len(unsaid)) if callable(wanted) else wanted
             try:
                 await Append((*unsaid, *entries), *self._standing(branch, Rest(status, next_look_us, reason)))
@@ -246,7 +257,7 @@ class Execution:
             except Exception as error:  # no store may fail so: our bug, told as one
                 raise InvariantViolated(f"run {self.history.run_id}: an append failed in a way that no store may") from error
             for said in unsaid:
-                del (self._fired if said.form == FIRED else self._unsaid[branch_of(said.step)])[0]
+                del (self._noted if said.form in {FIRED, PATCHED} else self._unsaid[branch_of(said.step)])[0]
             for durable in (*unsaid, *entries):
                 self.history.add(durable)
         finally:

@@ -13,6 +13,7 @@ from typing import Final
 from recovery.core.entries import (
     BRANCHES,
     FIRED,
+    PATCHED,
     TIMER,
     Answered,
     AnswerKind,
@@ -146,7 +147,7 @@ class History:
         if isinstance(entry, Decision):
             self._require(entry.step not in self.steps, f"step {entry.step} is recorded twice")
             self.steps[entry.step] = DecisionStep(self.length, entry)
-            if entry.form not in {BRANCHES, TIMER}:
+            if entry.form not in {BRANCHES, TIMER, PATCHED}:
                 self.completed.append(branch_of(entry.step) if entry.form == FIRED else entry.step)
         elif isinstance(entry, Intent):
             self._require(entry.step not in self.steps, f"step {entry.step} is recorded twice")

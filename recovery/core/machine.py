@@ -110,7 +110,7 @@ class Machine(Execution):
             if self.deadline_us is not None and due_us > self.deadline_us:
                 raise self.stop(TimerPending(run_id=self.history.run_id, step=step, next_look=iso(due_us)), branch)
             await Sleep(due_us, f"{step}: it sleeps")
-        self._fired.append(Decision(step=step_id(step, FIRED, 1), fingerprint="", value=None, form=FIRED, at_us=now_us))
+        self._noted.append(Decision(step=step_id(step, FIRED, 1), fingerprint="", value=None, form=FIRED, at_us=now_us))
 
     # -- effects -------------------------------------------------------------------------------------------------------
 

@@ -82,14 +82,18 @@ class Steps:
         if branch in self._under_way:
             raise ConcurrentStep(run_id=self.run_id, step=name, other=self._under_way[branch])
         step = step_id(branch, name, self._occurrences[branch, name] + 1)
-        recorded, position = self._recorded.get(branch, []), self._positions[branch]
-        if position < len(recorded) and recorded[position] != step:
-            raise OutOfOrder(step, f"step {recorded[position]}", f"step {step}")
+        if (recorded := self.recorded_next(branch)) is not None and recorded != step:
+            raise OutOfOrder(step, f"step {recorded}", f"step {step}")
         self._occurrences[branch, name] += 1
         self._positions[branch] += 1
         if awaited:
             self._under_way[branch] = step
         return step
+
+    def recorded_next(self, branch: str) -> str | None:
+        """The step that the record of a branch goes on with; None where it has been replayed to its end."""
+        recorded, position = self._recorded.get(branch, []), self._positions[branch]
+        return recorded[position] if position < len(recorded) else None
 
     def check(self, branch: str) -> None:
         """Raises the Unwind of whatever stops this branch."""
@@ -120,9 +124,8 @@ class Steps:
 
     def check_replayed(self, branch: str) -> None:
         """A branch has ended: each of its recorded steps, and of those begun from it, must have been replayed. Raises OutOfOrder."""
-        for path, recorded in self._recorded.items():
-            if lies_in(path, branch) and self._positions[path] < len(recorded):
-                missing = recorded[self._positions[path]]
+        for path in self._recorded:
+            if lies_in(path, branch) and (missing := self.recorded_next(path)) is not None:
                 raise OutOfOrder(missing, f"step {missing}", f"the end of {f'branch {branch}' if branch else 'the workflow'}")
 
     def check_awaited(self) -> None:

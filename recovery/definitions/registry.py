@@ -5,7 +5,7 @@ Owns that a name means one definition. Invariant: nothing here imports code by a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from recovery.core.contracts import Kind
@@ -14,11 +14,40 @@ from recovery.definitions.effect import Effect
 from recovery.definitions.workflow import Workflow
 
 
+class Workflows(Mapping[str, Workflow[..., Any]]):
+    """Workflows by name. A name stands for the version that was registered last, which new runs start with; `of` finds the others."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, dict[str, Workflow[..., Any]]] = {}
+
+    def __getitem__(self, name: str) -> Workflow[..., Any]:
+        return next(reversed(self._versions[name].values()))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._versions)
+
+    def __len__(self) -> int:
+        return len(self._versions)
+
+    def of(self, name: str, version: str) -> Workflow[..., Any] | None:
+        """What a run of this version goes on with: its own version, else the one that was registered last. None: no such workflow."""
+        versions = self._versions.get(name)
+        return None if versions is None else versions.get(version) or self[name]
+
+    def every(self) -> list[Workflow[..., Any]]:
+        """All versions of all workflows, in the order in which they were registered."""
+        return [workflow for versions in self._versions.values() for workflow in versions.values()]
+
+    def add(self, workflow: Workflow[..., Any]) -> bool:
+        """Whether it is known now; False if another one has its name and version."""
+        return self._versions.setdefault(workflow.name, {}).setdefault(workflow.version, workflow) is workflow
+
+
 class Registry:
     """Workflows and effects by name. Compensations are registered with their effects. Raises DefinitionError."""
 
     def __init__(self, *, workflows: Iterable[Workflow[..., Any]] = (), effects: Iterable[Effect[..., Any]] = ()) -> None:
-        self.workflows: dict[str, Workflow[..., Any]] = {}
+        self.workflows = Workflows()
         self.effects: dict[str, Effect[..., Any]] = {}
         for workflow in workflows:
             self.add_workflow(workflow)
@@ -26,13 +55,14 @@ class Registry:
             self.add_effect(effect)
 
     def add_workflow(self, workflow: Workflow[..., Any]) -> None:
-        """Register a workflow. Registering the same one again changes nothing."""
+        """Register a workflow, or a further version of one. Registering the same one again changes nothing."""
         if not isinstance(workflow, Workflow):
             raise _refused(
                 "workflow", getattr(workflow, "__name__", repr(workflow)), "it is not a workflow", "Decorate it with @workflow."
             )
-        if self.workflows.setdefault(workflow.name, workflow) is not workflow:
-            raise _refused("workflow", workflow.name, "two workflows have this name", "Pass name= to one of them.")
+        if not self.workflows.add(workflow):
+            problem = f"two workflows have this name and version {workflow.version!r}"
+            raise _refused("workflow", workflow.name, problem, "Pass name= or version= to one of them.")
 
     def add_effect(self, effect: Effect[..., Any]) -> None:
         """Register an effect, complete with what its contract promises. The same one again changes nothing."""

@@ -54,6 +54,7 @@ class Session(Protocol):
     def sleep_until(self, at: datetime) -> None: ...
     def random(self) -> float: ...
     def uuid(self) -> UUID: ...
+    def patched(self, name: str) -> bool: ...
     def branch(self, name: str) -> Run: ...
     def gather(self, bodies: Sequence[Callable[[Run], Any]], limit: int | None, name: str) -> list[Any]: ...
     def map(self, fn: Callable[[Run, Any], Any], items: Iterable[Any], limit: int, name: str) -> list[Any]: ...
@@ -74,6 +75,7 @@ class AsyncSession(Protocol):
     def sleep_until(self, at: datetime) -> Coroutine[Any, Any, None]: ...
     def random(self) -> Coroutine[Any, Any, float]: ...
     def uuid(self) -> Coroutine[Any, Any, UUID]: ...
+    def patched(self, name: str) -> bool: ...
     def branch(self, name: str) -> AsyncRun: ...
     def gather(
         self, bodies: Sequence[Callable[[AsyncRun], Coroutine[Any, Any, Any]]], limit: int | None, name: str
@@ -128,6 +130,13 @@ class Run:
     def uuid(self) -> UUID:
         """A random UUID (version 4), journaled."""
         return self._session.uuid()
+
+    def patched(self, name: str) -> bool:
+        """Whether this run goes by the code behind the patch: `if run.patched("two-units"): ...`, else the code as it was.
+
+        A run whose journal already goes on behind this place keeps to what it did. The answer is recorded, without a commit of its own, and
+        is the same wherever in the run the name is asked for again."""
+        return self._session.patched(name)
 
     def branch(self, name: str) -> Run:
         """A branch with an order of steps of its own, for a thread of yours; `gather` and `map` make theirs themselves."""
@@ -242,6 +251,13 @@ class AsyncRun:
     def uuid(self) -> Coroutine[Any, Any, UUID]:
         """A random UUID (version 4), journaled."""
         return self._session.uuid()
+
+    def patched(self, name: str) -> bool:
+        """Whether this run goes by the code behind the patch: `if run.patched("two-units"): ...`, else the code as it was.
+
+        A run whose journal already goes on behind this place keeps to what it did. The answer is recorded, without a commit of its own, and
+        is the same wherever in the run the name is asked for again."""
+        return self._session.patched(name)
 
     def branch(self, name: str) -> AsyncRun:
         """A branch with an order of steps of its own, for a task of yours; `gather` and `map` make theirs themselves."""

@@ -124,6 +124,9 @@ class AsyncSession:
         bound = bound_call(bound, "attempt")
         return self._step(name or bound.effect.name, lambda step: self._session.attempt(step, bound, key))
 
+    def patched(self, name: str) -> bool:
+        return self._session.machine.patched(name, self._branch)
+
     def branch(self, name: str) -> AsyncRun:
         return self._run(self._session.machine.branch(name, self._branch))
 

@@ -121,6 +121,10 @@ class SyncSession:
         refuse_async(bound.effect.is_async, "effect", bound.effect.name)
         return self._step(name or bound.effect.name, lambda step: self._session.attempt(step, bound, key))
 
+    def patched(self, name: str) -> bool:
+        with self._driver.pure:
+            return self._session.machine.patched(name, self._branch)
+
     def branch(self, name: str) -> Run:
         with self._driver.pure:
             return self._run(self._session.machine.branch(name, self._branch))

@@ -6,7 +6,6 @@ claimed, appended or sent; a run that does not verify is reported and not asked 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -30,7 +29,7 @@ from recovery.core.operations import Ask, Now, Use
 from recovery.core.policy import Budget
 from recovery.core.trust import weakest
 from recovery.definitions.effect import Bound
-from recovery.definitions.workflow import Workflow
+from recovery.definitions.registry import Workflows
 from recovery.hindsight import reread
 from recovery.ports import Journal
 from recovery.storage.listing import listed
@@ -89,9 +88,7 @@ class Verified:
         return ExitCode.worst(codes)
 
 
-async def verify(
-    run_id: str | None, workflows: Mapping[str, Workflow[..., Any]], budget: Budget, *, against_environment: bool
-) -> Verified:
+async def verify(run_id: str | None, workflows: Workflows, budget: Budget, *, against_environment: bool) -> Verified:
     """Verify one run or all; with `against_environment` ask about every applied effect of those that verify. Raises RunNotFound."""
     found = Verified(asked=against_environment)
     ids = await Use(partial(_page, "", check_run_id(run_id) if run_id is not None else None))
@@ -136,11 +133,11 @@ def _broken(run_id: str, seq: int, field: str, error: RecoveryError) -> Broken:
     return Broken(run_id=run_id, seq=seq, field=field, problem=str(error), exit_code=error.exit_code)
 
 
-async def _compare(loaded: Loaded, workflows: Mapping[str, Workflow[..., Any]], budget: Budget, found: Verified) -> None:
+async def _compare(loaded: Loaded, workflows: Workflows, budget: Budget, found: Verified) -> None:
     applied = [step for step in loaded.history.effects if step.settled is not None and step.settled.outcome in HAPPENED]
     if not applied:
         return
-    workflow = workflows.get(loaded.run.workflow)
+    workflow = workflows.of(loaded.run.workflow, loaded.opened.version)
     calls = await reread(workflow, loaded, budget) if workflow is not None else {}
     for step in applied:
         found.compared.append(await _compared(loaded, step, calls.get(step.step)))

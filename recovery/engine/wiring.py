@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Self
 
@@ -20,7 +20,7 @@ from recovery.core.policy import Budget, Lease
 from recovery.definitions.environment import Environment, Listing
 from recovery.definitions.listing import ReceiptRow
 from recovery.definitions.recovered import RunInfo
-from recovery.definitions.registry import Registry
+from recovery.definitions.registry import Registry, Workflows
 from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress, Surroundings, refuse_async
 from recovery.engine.leases import Leases
@@ -75,7 +75,8 @@ class Wiring:
             self.add(workflow)
 
     def add(self, workflow: Workflow[..., Any]) -> None:
-        """Know one more workflow. Raises DefinitionError on another one of the same name, or of the other colour."""
+        """Know one more workflow, or version of one. Raises DefinitionError on another one of the same name and version, or of the other
+        colour."""
         if isinstance(workflow, Workflow) and workflow.is_async is not self.is_async:
             raise DefinitionError(
                 what="workflow",
@@ -86,15 +87,15 @@ class Wiring:
         self._registry.add_workflow(workflow)
 
     @property
-    def workflows(self) -> Mapping[str, Workflow[..., Any]]:
-        """What this engine can run, by name."""
+    def workflows(self) -> Workflows:
+        """What this engine can run, by name; of several versions, the one that was registered last."""
         return self._registry.workflows
 
     def on(self, database: str | Journal) -> Self:
         """An engine like this one, its workflows included, on another database."""
         return type(self)(
             database,
-            workflows=self.workflows.values(),
+            workflows=self.workflows.every(),
             environments=self.environments,
             budget=self.budget,
             lease=self.lease,

@@ -69,7 +69,7 @@ async def plan(world: World, run_id: str, *, probe: bool = True) -> Plan:
     """What a recovery would do next. probe: ask read-only questions where the table would. Raises RunNotFound, JournalCorrupt,
     and ValueUnreadable where the app's types no longer fit the journal."""
     loaded = await looked_at(run_id)
-    workflow = world.workflows.get(loaded.run.workflow)
+    workflow = world.workflows.of(loaded.run.workflow, loaded.opened.version)
     if loaded.history.ended is not None:
         then = f"the run is {loaded.run.status.value}; its outcome would be printed again"
         return _plan(loaded, await Now(), (), then, alone=workflow is None)

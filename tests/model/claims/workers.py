@@ -22,6 +22,7 @@ from recovery.core.ids import ROOT
 from recovery.core.operations import Append, Boot, Now, Op, Sleep, Use
 from recovery.core.policy import Budget, Lease
 from recovery.definitions.recovered import Recovered
+from recovery.definitions.registry import Workflows
 from recovery.ports import Evidence, Owner, RunRow
 from recovery.storage.reading import Loaded
 from recovery.storage.writer import Writer, writer_of
@@ -140,7 +141,7 @@ class Workers:
 
     def _procedure(self, seen: _Seen) -> Coroutine[Op[Any], Any, str]:
         world = World(
-            workflows={},
+            workflows=Workflows(),
             budget=Budget(),
             lease=LEASE,
             wait_for_owner=PATIENCE,

@@ -206,9 +206,18 @@ def test_a_registry_finds_definitions_by_name() -> None:
     assert registry.effects == {"act": act}
 
 
+def test_a_name_stands_for_the_last_version_and_a_run_goes_on_with_its_own() -> None:
+    second: Any = workflow(name="resolve", version="2")(resolve.fn)
+    workflows = Registry(workflows=[resolve, second, aresolve]).workflows
+    assert workflows["resolve"] is second
+    assert [workflows.of("resolve", version) for version in "123"] == [resolve, second, second]
+    assert workflows.of("nothing", "1") is None
+    assert workflows.every() == [resolve, second, aresolve]
+
+
 def test_two_definitions_of_one_name_are_refused() -> None:
     other: Any = workflow(name="resolve")(aresolve.fn)
-    with pytest.raises(DefinitionError, match="'resolve': two workflows have this name"):
+    with pytest.raises(DefinitionError, match="'resolve': two workflows have this name and version '1'"):
         Registry(workflows=[resolve, other])
     with pytest.raises(DefinitionError, match="'act': two effects have this name"):
         Registry(effects=[act, effect(contracts.Opaque())(act.fn)])
