@@ -44,7 +44,9 @@ def _line(cells: list[str]) -> str:
 
 def _cell(results: dict[str, Any], program: str, case: str, offer: str) -> str:
     found = [shown for shown in results["shown"] if (shown["program"], shown["case"], shown["offer"]) == (program, case, offer)]
-    cell = Cell(found[0]["cell"]) if found else Cell.SKIPPED
+    if not found:
+        return "not played"
+    cell = Cell(found[0]["cell"])
     return f"**{cell}**" if cell in _BAD else str(cell)
 
 

@@ -33,8 +33,11 @@ BEGIN
 END $$;
 CREATE TRIGGER held_open AFTER UPDATE ON run FOR EACH ROW EXECUTE FUNCTION held_open();
 CREATE TRIGGER held_open AFTER INSERT ON evidence FOR EACH ROW EXECUTE FUNCTION held_open();
+CREATE TRIGGER held_open AFTER UPDATE ON meta FOR EACH ROW EXECUTE FUNCTION held_open();
 """
-_LET_GO: Final = "DROP TRIGGER held_open ON run; DROP TRIGGER held_open ON evidence; DROP FUNCTION held_open()"
+_LET_GO: Final = (
+    "DROP TRIGGER held_open ON run; DROP TRIGGER held_open ON evidence; DROP TRIGGER held_open ON meta; DROP FUNCTION held_open()"
+)
 
 
 class Pair(NamedTuple):

@@ -35,6 +35,7 @@ class Stored(NamedTuple):
     contracts: tuple[tuple[str, str], ...]
     keys: tuple[tuple[Any, Any], ...]
     evidence: tuple[Evidence, ...]
+    incarnation: int = 0
 
 
 class Left(NamedTuple):
@@ -45,6 +46,7 @@ class Left(NamedTuple):
     strays: int = 0  # a call fails for good, and is carried out at some later time, or never
     pauses: int = 0
     deaths: int = 0
+    restored: int = 0  # the database is declared restored, so that the next claim is of another incarnation
 
 
 class Setting(NamedTuple):
@@ -55,6 +57,7 @@ class Setting(NamedTuple):
     ends: bool = False
     pausing: int = 9  # the first so many workers may be paused
     orphan: bool = False  # A is dead from the beginning
+    operator: str = ""  # the worker that is an operator with a fence, and waits for nobody's lease
 
 
 class Standing(NamedTuple):
@@ -124,7 +127,7 @@ class Done(NamedTuple):
         return [(call.arguments[1], call.answer) for call in self.calls if call.method == "claim"]
 
 
-WRITES: Final = ("append", "claim", "renew", "release", "add_evidence")
+WRITES: Final = ("append", "claim", "renew", "release", "add_evidence", "raise_incarnation")
 METHODS: Final = (*WRITES, "find", "load", "evidence")
 
 
@@ -133,7 +136,7 @@ class Store(MemoryJournal):
 
     def __init__(self, stored: Stored) -> None:
         super().__init__()
-        self._namespace = NAMESPACE
+        self._namespace, self._incarnation = NAMESPACE, stored.incarnation
         self._runs = {RUN: _Run(stored.run, list(stored.rows), dict(stored.contracts))}
         self._keys = dict(stored.keys)
         self._evidence = list(stored.evidence)
@@ -143,7 +146,9 @@ class Store(MemoryJournal):
     def value(self) -> Stored:
         there = self._runs[RUN]
         rows = tuple(there.rows)
-        return Stored(there.row, rows, tuple(there.contracts.items()), tuple(self._keys.items()), tuple(self._evidence))
+        return Stored(
+            there.row, rows, tuple(there.contracts.items()), tuple(self._keys.items()), tuple(self._evidence), self._incarnation
+        )
 
 
 def _recorded(method: str) -> Callable[..., Any]:
@@ -184,7 +189,7 @@ class Protocol:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.opened, entry = opened()
-        self.workers = Workers(self.opened.run, opening(entry), ends=setting.ends)
+        self.workers = Workers(self.opened.run, opening(entry), ends=setting.ends, operator=setting.operator)
 
     def start(self) -> State:
         standing = [Standing(self.workers.begin(name)) for name in NAMES[: self.setting.workers]]
@@ -210,6 +215,12 @@ class Protocol:
             without = state._replace(strays=state.strays[:index] + state.strays[index + 1 :])
             after, done, _ = self._call(without, worker, place)
             yield f"what {NAMES[worker]} gave up arrives: {_named(done)}", after, done
+        if state.left.restored:
+            store = Store(state.stored)
+            store.raise_incarnation(state.stored.incarnation, state.stored.incarnation + 1)
+            left = state.left._replace(restored=state.left.restored - 1)
+            done = Done(state.owner, tuple(store.calls))
+            yield "the database is declared restored", state._replace(stored=store.value, left=left), done
         if state.tick < self.setting.ticks:
             yield "time passes", passed(state), None
 

@@ -14,7 +14,7 @@ from tests.model.claims.moves import NAMESPACE, TERM, Done, Left, Protocol, Stan
 from tests.model.claims.workers import NAMES, RUN, Point
 from tests.model.workers import Violated
 
-ENDS: Final = frozenset({"", "done", "settled", "FencedOut", "LeaseUnavailable", "StoreUnavailable"})
+ENDS: Final = frozenset({"", "done", "settled", "FencedOut", "LeaseUnavailable", "StoreUnavailable", "OverrideRefused"})
 """How a worker may end. Anything else would be a journal that cannot be read, or a use of a writer that has nothing to write."""
 
 PROMISES: Final = (
@@ -46,7 +46,7 @@ def check_move(protocol: Protocol, before: State, after: State, done: Done | Non
     if done is not None:
         _store(before, after, done.worker)
         _answers(after, done)
-        _claims(before, after, done)
+        _claims(before, after, done, by_force=NAMES[done.worker] == protocol.setting.operator)
     for worker, standing in enumerate(after.workers):
         if standing.place != before.workers[worker].place:
             _worker(after, worker, protocol.point(before, worker), protocol.point(after, worker))
@@ -73,7 +73,7 @@ def _answers(after: State, done: Done) -> None:
         require(all(there) if isinstance(result, Appended) else not any(there), 5)
 
 
-def _claims(before: State, after: State, done: Done) -> None:
+def _claims(before: State, after: State, done: Done, *, by_force: bool) -> None:
     old, new, worker = before.stored.run, after.stored.run, done.worker
     for owner, row in done.claimed:
         token = new.owner.token if new.owner else None
@@ -82,7 +82,7 @@ def _claims(before: State, after: State, done: Done) -> None:
         require(new.epoch > old.epoch, 7)
         require(new.epoch > after.stored.rows[-1].epoch, 7)
         alive = before.workers[before.owner].condition != "dead" if before.owner < len(before.workers) else True
-        if old.owner is not None and alive:
+        if old.owner is not None and alive and not by_force:
             require(before.silent >= TERM, 9)
     elif new.owner != old.owner:
         require(worker == before.owner, 10)

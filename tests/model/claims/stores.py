@@ -58,7 +58,7 @@ def put(there: SqlJournal, stored: Stored) -> None:
     with there._database.transaction() as connection:
         for table in (journal, run_contract, evidence, key, contract, run):
             connection.execute(sa.delete(table))
-        connection.execute(sa.update(meta).values(namespace=NAMESPACE, incarnation=0))
+        connection.execute(sa.update(meta).values(namespace=NAMESPACE, incarnation=stored.incarnation))
         row = stored.run
         owner = say.owner_columns(row.owner or Owner("")) | {"owner_token": row.owner.token if row.owner else None}
         columns = {name: getattr(row, name) for name in _COPIED}
@@ -81,11 +81,11 @@ def held_in(there: SqlJournal) -> Any:
     assert loaded is not None
     row, rows, contracts = loaded
     keys = [(name, owner) for name in KEYS if (owner := there.key_owner(*name))]
-    return row, tuple(rows), tuple(contracts.items()), keys, tuple(there.evidence(RUN))
+    return row, tuple(rows), tuple(contracts.items()), keys, tuple(there.evidence(RUN)), there.incarnation()
 
 
 def as_held(stored: Stored) -> Any:
-    return stored.run, stored.rows, stored.contracts, list(stored.keys), stored.evidence
+    return stored.run, stored.rows, stored.contracts, list(stored.keys), stored.evidence, stored.incarnation
 
 
 def check_one(there: SqlJournal, stored: Stored, call: Call) -> str:

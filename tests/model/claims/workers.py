@@ -23,6 +23,8 @@ from recovery.core.operations import Append, Boot, Now, Op, Sleep, Use
 from recovery.core.policy import Budget, Lease
 from recovery.definitions.recovered import Recovered
 from recovery.definitions.registry import Workflows
+from recovery.operators.claiming import Claimed
+from recovery.operators.holding import fence
 from recovery.ports import Evidence, Owner, RunRow
 from recovery.storage.reading import Loaded
 from recovery.storage.writer import Writer, writer_of
@@ -94,8 +96,8 @@ class Workers:
     has shown. None of these procedures keeps anything else over an await; an exception on its way out is noted as `problem`.
     """
 
-    def __init__(self, opened: RunRow, history: History, *, ends: bool) -> None:
-        self._opened, self._history, self._ends = opened, history, ends
+    def __init__(self, opened: RunRow, history: History, *, ends: bool, operator: str = "") -> None:
+        self._opened, self._history, self._ends, self._operator = opened, history, ends, operator
         self.points: list[Point] = []
         self._ways: list[tuple[str, tuple[tuple[Any, int, frozenset[str]], ...]]] = []  # the first way to each place: all answers
         self._places: dict[Any, int] = {}
@@ -154,7 +156,14 @@ class Workers:
             held_contracts=frozenset,
             hear=lambda _held: None,
         )
+        if seen.name == self._operator:
+            return self._fencing(world)
         return self._opener(seen, world) if seen.name == "A" else self._claimant(seen, world)
+
+    async def _fencing(self, world: World) -> str:
+        """An operator, who waits for no lease."""
+        await fence(world, RUN, by="ann", reason="stop it")
+        return "done"
 
     async def _opener(self, seen: _Seen, world: World) -> str:
         row = self._opened
@@ -273,6 +282,8 @@ def _plain(value: Any) -> Any:
             return value
         case Loaded():
             return value.run, tuple(value.rows), tuple(value.late)
+        case Claimed():
+            return _plain(value.loaded), _plain(value.writer)
         case Writer():
             return value.owner, value.epoch, value.head, value.digest, value.ended, value.finished
         case _Seen():
