@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.model.claims.interleaved import Meeting, meeting, pairs
 from tests.model.claims.planted import FAULTS, ORPHAN, PAIR, UNHEARD
 from tests.model.claims.promises import PROMISES
 from tests.model.claims.search import SETTINGS, search
+from tests.model.claims.store import Call, Stored
 from tests.model.claims.stores import asked_in, check_one
 from tests.model.planted import planted
 
@@ -63,6 +65,11 @@ def test_sqlite_answers_every_call_of_these_histories_as_memory_does(setting, tm
     journal.close()
 
 
+@cache
+def asked_of_two() -> dict[Stored, list[Call]]:
+    return asked_in(PAIR, 2_000)
+
+
 @pytest.fixture
 def met(postgres_url: str) -> Iterator[Meeting]:
     with meeting(postgres_url) as met:
@@ -71,7 +78,7 @@ def met(postgres_url: str) -> Iterator[Meeting]:
 
 def test_a_call_that_comes_while_another_is_open_on_postgresql_is_before_it_or_behind_it(met: Meeting) -> None:
     """Every shape of such a meeting, half of them with the open one's server process killed. `make model` has each of them both ways."""
-    chosen = pairs(asked_in(PAIR, 2_000), 1)
+    chosen = pairs(asked_of_two(), 1)
     assert len(chosen) > 60
     assert [wrong for at, pair in enumerate(chosen) if (wrong := met.hold(pair, killed=at % 2 == 0))] == []
 
@@ -87,7 +94,5 @@ def test_an_epoch_that_is_in_the_predicate_of_the_read_only_is_seen_on_postgresq
     )
     assert len(looks) < len(text) - 100
     monkeypatch.setattr(postgres, "APPEND", sa.text(looks))
-    claimed_over = [
-        pair for pair in pairs(asked_in(PAIR, 2_000), 1) if (pair.first.method, pair.second.method) == ("claim", "append")
-    ]
+    claimed_over = [pair for pair in pairs(asked_of_two(), 1) if (pair.first.method, pair.second.method) == ("claim", "append")]
     assert any(met.hold(pair, killed=False) for pair in claimed_over)

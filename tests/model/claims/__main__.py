@@ -12,9 +12,9 @@ from recovery.storage import open_journal
 from recovery.storage.migrate import migrate
 from recovery.storage.sql import SqlJournal
 from tests.model.claims.interleaved import meeting, pairs
-from tests.model.claims.moves import Call, Stored
 from tests.model.claims.promises import PROMISES
 from tests.model.claims.search import SETTINGS, search
+from tests.model.claims.store import Call, Stored
 from tests.model.claims.stores import asked_in, check_one
 from tests.postgres import serving
 

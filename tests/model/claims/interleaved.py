@@ -17,7 +17,7 @@ import psycopg
 from recovery.storage import open_journal
 from recovery.storage.sql import SqlJournal
 from tests.conformance.blocking import in_thread, wait_for
-from tests.model.claims.moves import WRITES, Call, Stored
+from tests.model.claims.store import WRITES, Call, Stored
 from tests.model.claims.stores import after_call, as_held, held_in, put
 
 LOCK: Final = 7

@@ -1,41 +1,23 @@
 """States of the claim protocol, and what may happen next in each.
 
-Owns the store as a value, the clock, and the misfortunes. Knows nothing of what a worker does (`workers`) or may not do (`promises`).
-Invariant: the store is the shipped `MemoryJournal`, put together from the value and read back after one call of a worker; a move is one such
-call, or one look at a clock, so that nothing ever happens inside of one.
+Owns the clock and the misfortunes. Knows nothing of what a worker does (`workers`) or may not do (`promises`). Invariant: a move is one call of
+the store, or one look at a clock, so that nothing ever happens inside of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from recovery import codec
-from recovery.core.chain import Row, chained, genesis
-from recovery.core.contracts import microseconds
-from recovery.core.entries import Opened, Status, encode
 from recovery.core.errors import RecoveryError, StoreUnavailable
-from recovery.core.ids import ROOT, Epoch
 from recovery.core.operations import Boot, Sleep, Use
 from recovery.engine.leases import Leases
-from recovery.ports import Append, AppendResult, Evidence, Journal, NewRun, Owner, RunRow
-from recovery.storage.memory import MemoryJournal, _Run
+from recovery.ports import RunRow
 from recovery.storage.reading import Loaded
-from tests.model.claims.workers import LEASE, NAMES, RUN, TICK, Point, Workers, opening, owner_of
+from tests.model.claims.store import Done, Store, Stored, opened
+from tests.model.claims.workers import LEASE, NAMES, TICK, Point, Workers, opening
 
 TERM: Final = LEASE.term // TICK
-NAMESPACE: Final = "0" * 32
-
-
-class Stored(NamedTuple):
-    """Everything in the store."""
-
-    run: RunRow
-    rows: tuple[Row, ...]
-    contracts: tuple[tuple[str, str], ...]
-    keys: tuple[tuple[Any, Any], ...]
-    evidence: tuple[Evidence, ...]
-    incarnation: int = 0
 
 
 class Left(NamedTuple):
@@ -83,104 +65,11 @@ class State(NamedTuple):
     silent: int = 0
 
 
-class Call(NamedTuple):
-    """One call of the store's, and its answer."""
-
-    method: str
-    arguments: tuple[Any, ...]
-    named: tuple[tuple[str, Any], ...]
-    answer: Any
-
-    def on(self, journal: Journal) -> Any:
-        """The same call, there. Raises nothing: an error is an answer, too."""
-        return answered(lambda: getattr(journal, self.method)(*self.arguments, **dict(self.named)))
-
-
-def answered(call: Callable[[], Any]) -> Any:
-    """An answer in a form that can be compared."""
-    try:
-        came = call()
-    except RecoveryError as error:
-        return type(error).__name__, str(error)
-    return _plain(came)
-
-
-def _plain(came: Any) -> Any:
-    if isinstance(came, list | tuple):
-        return tuple(map(_plain, came))
-    return tuple(sorted(came.items())) if isinstance(came, dict) else came
-
-
-class Done(NamedTuple):
-    """What reached the store in one move: whose calls, and their answers."""
-
-    worker: int
-    calls: tuple[Call, ...]
-
-    @property
-    def asked(self) -> list[tuple[Append, AppendResult]]:
-        pairs = [zip(call.arguments[0], call.answer, strict=True) for call in self.calls if call.method == "append"]
-        return [pair for batch in pairs for pair in batch]
-
-    @property
-    def claimed(self) -> list[tuple[Owner, RunRow | None]]:
-        return [(call.arguments[1], call.answer) for call in self.calls if call.method == "claim"]
-
-
-WRITES: Final = ("append", "claim", "renew", "release", "add_evidence", "raise_incarnation")
-METHODS: Final = (*WRITES, "find", "load", "evidence")
-
-
-class Store(MemoryJournal):
-    """The shipped store, which also remembers what it was asked in this one move."""
-
-    def __init__(self, stored: Stored) -> None:
-        super().__init__()
-        self._namespace, self._incarnation = NAMESPACE, stored.incarnation
-        self._runs = {RUN: _Run(stored.run, list(stored.rows), dict(stored.contracts))}
-        self._keys = dict(stored.keys)
-        self._evidence = list(stored.evidence)
-        self.calls: list[Call] = []
-
-    @property
-    def value(self) -> Stored:
-        there = self._runs[RUN]
-        rows = tuple(there.rows)
-        return Stored(
-            there.row, rows, tuple(there.contracts.items()), tuple(self._keys.items()), tuple(self._evidence), self._incarnation
-        )
-
-
-def _recorded(method: str) -> Callable[..., Any]:
-    def call(self: Store, *arguments: Any, **named: Any) -> Any:
-        came = getattr(MemoryJournal, method)(self, *arguments, **named)
-        self.calls.append(Call(method, _plain(arguments), tuple(named.items()), _plain(came)))
-        return came
-
-    return call
-
-
-for _method in METHODS:
-    setattr(Store, _method, _recorded(_method))
-
-
 class _Keeping(Leases):
     """The shipped lease keeping, without its thread: when it renews is a move."""
 
     def _start(self) -> None:
         pass
-
-
-def opened() -> tuple[Stored, Opened]:
-    """A run that A has opened and owns."""
-    entry = Opened(workflow="w", version="1", input=None, input_digest="d", at_us=1)
-    row = chained(genesis(NAMESPACE, RUN), 1, "opened", ROOT, codec.dumps(encode(entry)), Epoch(0, 1), "open")
-    store = MemoryJournal()
-    store._namespace = NAMESPACE
-    new = NewRun(RUN, "w", "d", Status.RUNNING, owner_of("A", "A-0"), microseconds(LEASE.term), 1, (row,))
-    run = store.open_run(new)
-    assert run is not None
-    return Stored(run, (row,), (), (), ()), entry
 
 
 class Protocol:

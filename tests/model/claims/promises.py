@@ -10,7 +10,8 @@ from typing import Final
 
 from recovery.core.chain import broken_at
 from recovery.ports import Appended
-from tests.model.claims.moves import NAMESPACE, TERM, Done, Left, Protocol, Standing, State, passed
+from tests.model.claims.moves import TERM, Left, Protocol, Standing, State, passed
+from tests.model.claims.store import NAMESPACE, Done
 from tests.model.claims.workers import NAMES, RUN, Point
 from tests.model.workers import Violated
 

@@ -24,7 +24,7 @@ SETTINGS: Final = (
     Setting("two workers and a dead one, the run ends", 3, Left(deaths=1), ticks=2, ends=True),
     Setting("three workers, an answer lost", 3, Left(lost=1), ticks=2),
     Setting("a worker, an operator with a fence, each misfortune once", 2, Left(1, 1, 1, 1, 1), 1, operator="B"),
-    Setting("two workers and an operator with a fence", 3, Left(), ticks=2, operator="C"),
+    Setting("two workers and an operator with a fence, an answer lost", 3, Left(lost=1), ticks=1, operator="C"),
     Setting("two workers, declared restored", 2, Left(lost=1, pauses=1, restored=1), ticks=2),
 )
 """The bound: workers, how often each misfortune may happen, and how long. A lease lasts two ticks."""

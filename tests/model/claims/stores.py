@@ -14,7 +14,8 @@ from recovery.ports import KeyClaim, Owner
 from recovery.storage import statements as say
 from recovery.storage.schema import contract, evidence, journal, key, meta, run, run_contract
 from recovery.storage.sql import SqlJournal
-from tests.model.claims.moves import NAMESPACE, Call, Protocol, Setting, Store, Stored
+from tests.model.claims.moves import Protocol, Setting
+from tests.model.claims.store import NAMESPACE, Call, Store, Stored
 from tests.model.claims.workers import RUN
 
 KEYS: Final = (("inventory", "here", "key-1"),)
