@@ -50,7 +50,11 @@ def main(arguments: list[str] | None = None) -> int:
 def _present(python: str, only: str) -> dict[Program, str]:
     """The programs that are installed, with their versions."""
     wanted = set(filter(None, only.split(",")))
-    known = [program for program in [OURS, *(peers(str(Path(python).absolute())) if python else [])] if not wanted or program.name in wanted]
+    known = [
+        program
+        for program in [OURS, *(peers(str(Path(python).absolute())) if python else [])]
+        if not wanted or program.name in wanted
+    ]
     found = {program: program.version() for program in known}
     for program, version in found.items():
         if not version:
