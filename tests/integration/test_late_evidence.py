@@ -129,8 +129,9 @@ def test_an_effect_without_a_compensation_proposes_nothing(journal: Journal) -> 
     assert (found.duplicate, found.proposals) == (True, ())
 
 
-def test_two_that_look_at_once_record_it_once(journal: Journal) -> None:
-    """The loser of the race for the claim finds it recorded."""
+@pytest.mark.parametrize("when", ["before our claim", "between our claim and our load"])
+def test_two_that_look_at_once_record_it_once(journal: Journal, when: str) -> None:
+    """The loser of the race finds it recorded."""
     depot, place = Depot(forgets=True), Workplace(journal, is_async=False)
     made = place.order(depot.effect(KEYED))
     superseded(place, made, depot)
@@ -138,8 +139,9 @@ def test_two_that_look_at_once_record_it_once(journal: Journal) -> None:
 
     def overtaken(seen: Any, owner: Any, **more: Any) -> Any:
         journal.claim = claim  # type: ignore[method-assign]
+        ours = claim(seen, owner, **more) if when.startswith("between") else None
         place.recover(made)
-        return claim(seen, owner, **more)
+        return ours or claim(seen, owner, **more)
 
     journal.claim = overtaken  # type: ignore[method-assign,assignment]
     assert len(place.recover(made).contradictions) == 1
