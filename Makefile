@@ -13,7 +13,7 @@ BENCH_VENV := build/bench-venv
 JUDGE_VENV := build/judge-venv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch power replay sweep matrix model fuzz soak mutants judge bench-checkpoint lint format docs clean
+.PHONY: help demo test test-torch power replay sweep matrix model fuzz soak explore mutants judge bench-checkpoint lint format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ demo: $(VENV)/.demo ## crash a worker for real, then recover its run
 	$(BIN)/recover demo
 
 test: $(VENV)/.test ## every test, on memory, SQLite and PostgreSQL
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not torch and not power'
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not explore and not torch and not power'
 
 test-torch: $(TORCH_VENV)/.test ## checkpoints of torch jobs, on 2 and 4 processes; installs torch into an environment of its own
 	$(TORCH_VENV)/bin/python -m pytest -q -m torch tests/torch
@@ -48,6 +48,10 @@ fuzz: $(VENV)/.test ## spoilt checkpoints for a minute: none may crash, hang or 
 
 soak: $(VENV)/.test ## random plays with real processes, services and servers killed: 300, or PLAYS=N, or MINUTES=M; SEED=N from that one on
 	$(BIN)/python -m tests.soak $(if $(MINUTES),--minutes $(MINUTES),--plays $(or $(PLAYS),300)) $(if $(SEED),--seed $(SEED))
+
+explore: $(VENV)/.test ## every history of the canonical workflow with two faults and two recoverers, then the explorer's own tests
+	$(BIN)/recover explore scenarios/canonical.yaml $(foreach store,$(STORES),--store $(store))
+	$(BIN)/python -m pytest -q -n 2 -m explore tests/explorer
 
 mutants: $(VENV)/.test ## break weigh and judge in every way we know, and see which tests notice: some minutes
 	$(BIN)/python -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE))

@@ -168,15 +168,8 @@ def _check_opaque(kind: str, state: State, where: str) -> None:
         raise CheckpointInvalid(reason="generator", where=where, problem=f"it is no state that a generator of {kind} can be in")
 
 
-class _Ones(np.random.bit_generator.ISeedSequence):
-    """A seed that takes no time to be drawn: what it seeds is given a state at once."""
-
-    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray[Any, Any]:
-        return np.ones(n_words, dtype)
-
-
 def _blank(kind: str, *, legacy: bool) -> AnyGenerator:
-    bits: np.random.BitGenerator = getattr(np.random, kind)(_Ones())
+    bits: np.random.BitGenerator = getattr(np.random, kind)(0)
     return np.random.RandomState(bits) if legacy else bits
 
 

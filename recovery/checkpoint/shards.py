@@ -84,8 +84,7 @@ def _pour(disk: Disk, file: int, name: str, arrays: Mapping[str, Array], limits:
     hashed = blake3()
     samples: list[tuple[int, bytes]] = []
     at = started = 0
-    if size > SMALL:
-        disk.reserve(file, size)
+    disk.reserve(file, size)
     for chunk in _chunks(header, ((each, arrays[each]) for each in order), name):
         hashed.update(chunk)
         disk.write(file, chunk)

@@ -36,10 +36,12 @@ class Output:
     debug: bool = field(default_factory=lambda: os.environ.get("RECOVERY_TRACEBACK", "") not in {"", "0"})
     stream: TextIO = field(default_factory=lambda: sys.stdout)
 
-    def answer(self, document: Callable[[], Mapping[str, Any]], report: Callable[[Paper], RenderableType]) -> None:
+    def answer(
+        self, document: Callable[[], Mapping[str, Any]], report: Callable[[Paper], RenderableType], *, on_one_line: bool = False
+    ) -> None:
         """Print the document or the report; only the one that is printed is made."""
         if self.as_json:
-            self._document(document())
+            self._document(document(), indent=None if on_one_line else 2)
         else:
             paper = self.paper()
             with _writing():
@@ -62,8 +64,8 @@ class Output:
         if self.as_json:
             self._document({"error": {"type": kind, "message": sentence, "exit_code": code, "fields": dict(fields)}})
 
-    def _document(self, body: Mapping[str, Any]) -> None:
-        text = json.dumps({"schema_version": SCHEMA_VERSION, **body}, ensure_ascii=False, indent=2, default=str)
+    def _document(self, body: Mapping[str, Any], indent: int | None = 2) -> None:
+        text = json.dumps({"schema_version": SCHEMA_VERSION, **body}, ensure_ascii=False, indent=indent, default=str)
         with _writing():
             self.stream.write(f"{text}\n")
             self.stream.flush()

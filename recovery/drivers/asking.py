@@ -45,6 +45,10 @@ class Question:
     abandoned: threading.Event = field(default_factory=threading.Event)  # its caller was cancelled and waits no more
 
 
+def _itself(subject: Any) -> Any:
+    return subject
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a driver works with."""
@@ -53,13 +57,14 @@ class Surroundings:
     clock: Clock
     progress: Progress | None = None
     nap_seconds_max: float = 1.0
+    stand_in: Callable[[Any], Any] = _itself  # in simulations: the bound call that is made in the place of an operation's own
     draw: Callable[[], int] = lambda: secrets.randbits(128)
     at_once: int | None = None  # branches of one gather; None: 32 threads in a `def` workflow, all in an `async def`
 
     def question(self, operation: Send | Ask | Close | Cancel, run_id: str, now_us: int, stamped_us: int | None = None) -> Question:
         """The call that this operation asks for. `now_us`: the wall clock, just read; `stamped_us`: the boot clock when the attempt was
         stamped. The deadline holds on both: a suspended process must not send because its wall clock stood still or was set back."""
-        bound, intent = operation.subject, operation.intent
+        bound, intent = self.stand_in(operation.subject), operation.intent
         effect = bound.effect
         attempt = None if isinstance(operation, Ask) else operation.attempt
         send_until_us = attempt.send_until_us if attempt else now_us + intent.timeout_us

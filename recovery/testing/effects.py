@@ -19,7 +19,7 @@ from recovery.definitions.environment import Environment
 from recovery.testing.environment import connection
 from recovery.testing.knobs import Marking, OutOfStock
 
-_MARKINGS: Final = {
+MARKINGS: Final = {
     Kind.KEYED: Marking.KEY,
     Kind.COTRANSACTIONAL: Marking.KEY,
     Kind.SWALLOW: Marking.SWALLOW,
@@ -46,7 +46,7 @@ def reserving(
     store that swallows duplicates gives none; a pure read gives `{"sku": ..., "available": ...}`. Too little stock is the rejection
     `OutOfStock`.
     """
-    marking = _MARKINGS.get(contract.kind, Marking.NONE)
+    marking = MARKINGS.get(contract.kind, Marking.NONE)
     body, items = _body(contract, marking)
 
     def look_up(call: Call, **arguments: Any) -> Answer[Any]:

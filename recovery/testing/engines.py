@@ -12,13 +12,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
 from recovery.claims import World
 from recovery.core.contracts import microseconds
 from recovery.core.entries import OutcomeKind
 from recovery.core.errors import RecoveryError
 from recovery.core.policy import Budget, Lease
+from recovery.definitions.effect import Bound
 from recovery.definitions.recovered import Recovered
 from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress, Surroundings
@@ -31,6 +32,10 @@ from recovery.testing.journals import Host, ProcessClock, ProcessJournal
 from recovery.testing.ledger import Ended
 from recovery.testing.moves import EXITS
 from recovery.testing.process import Killed, Process
+from recovery.testing.scripted import ScriptedEnvironment
+
+StandIn: TypeAlias = Callable[[Bound[Any]], Bound[Any]]
+"""What is called in the place of an effect's own functions; what it gives has the same effect."""
 
 
 class _Placed(Wiring):
@@ -39,6 +44,7 @@ class _Placed(Wiring):
     process: Process
     is_dead: Callable[[Owner], bool]
     numbers: Iterator[int]
+    stand_in: StandIn
 
     def world(self, *, wait_for_owner: timedelta | None = None, budget: Budget | None = None) -> World:
         """No thread renews leases: a world has one running process at a time, and one that stands still renews nothing."""
@@ -47,7 +53,7 @@ class _Placed(Wiring):
 
     def surroundings(self, progress: Progress | None = None) -> Surroundings:
         """Branches one after the other: a scenario has one order of events, and random numbers that a seed would give again."""
-        return replace(super().surroundings(progress), at_once=1, draw=lambda: next(self.numbers))
+        return replace(super().surroundings(progress), at_once=1, draw=lambda: next(self.numbers), stand_in=self.stand_in)
 
     def identify(self, token: str) -> Owner:
         return self.process.owner(token)
@@ -69,18 +75,21 @@ class PlacedAsyncEngine(_Placed, AsyncEngine):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a process runs: an engine, and the one workflow that it knows."""
+    """What a process runs: an engine, and the one workflow that it knows. is_own: it was written for the real world, and takes and gives
+    values of its own types; else its one argument and its value are JSON."""
 
     engine: PlacedEngine | PlacedAsyncEngine
     workflow: Workflow[..., Any]
     process: Process
+    is_own: bool = False
 
     def run(self, run_id: str, given: Any) -> Ended:
-        """Run the workflow; its one argument is `given`."""
-        engine = self.engine
+        """Run the workflow. `given`: its one argument, or all of them by name where it is a user's own."""
+        engine, named = self.engine, self.workflow.arguments(given or {}) if self.is_own else {}
+        args = () if self.is_own else (given,)
         if isinstance(engine, PlacedAsyncEngine):
-            return self._came("run", run_id, None, lambda: asyncio.run(engine.run(run_id, self.workflow, given)))
-        return self._came("run", run_id, None, lambda: engine.run(run_id, self.workflow, given))
+            return self._came("run", run_id, None, lambda: asyncio.run(engine.run(run_id, self.workflow, *args, **named)))
+        return self._came("run", run_id, None, lambda: engine.run(run_id, self.workflow, *args, **named))
 
     def recover(self, run_id: str, wait: timedelta, budget: Budget) -> Ended:
         engine = self.engine
@@ -117,6 +126,8 @@ class Program:
             if isinstance(came, Recovered):
                 value, exit_, rows = came.value, EXITS[came.exit_code], tuple(verdict.row for verdict in came.verdicts)
                 error, message = ("", "") if came.error is None else (type(came.error).__name__, str(came.error))
+        if self.is_own and exit_ == "settled":
+            value = self.workflow.encode_result(value)
         self.process.check()  # user code may have swallowed its own death
         now_us = self.process.now_us()
         ended = Ended(
@@ -151,6 +162,7 @@ def program(
     lease: Lease,
     is_dead: Callable[[Owner], bool],
     host: Host,
+    scripted: ScriptedEnvironment | None = None,
 ) -> Program:
     """The engine of a process, of its workflow's colour."""
     cls = PlacedAsyncEngine if workflow.is_async else PlacedEngine
@@ -162,4 +174,5 @@ def program(
         clock=ProcessClock(clock, process, host),
     )
     engine.process, engine.is_dead, engine.numbers = process, is_dead, count(1)
-    return Program(engine, workflow, process)
+    engine.stand_in = scripted.stand_in if scripted is not None else lambda bound: bound
+    return Program(engine, workflow, process, is_own=scripted is not None)

@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from recovery.core.instants import instant_us
 from recovery.definitions.answer import Answer, Found, NotSent, Refused, ReplyWas, Unreachable
 from recovery.definitions.batched import Batched
 from recovery.definitions.call import Call
+from recovery.definitions.effect import Bound
 from recovery.definitions.rejection import Rejection
 from recovery.testing.clock import ManualClock
 from recovery.testing.footprints import Footprint
@@ -38,6 +39,19 @@ PLACES: Final = {
     "environment.committed": "it is done and recorded; the reply has not left",
 }
 """Where a sender can be stopped while its request is outside; beside the crash points, in scenarios only."""
+
+
+class Inside(Protocol):
+    """What becomes of requests that have arrived, and of questions. `Warehouse` says what each is."""
+
+    def carry_out(self, request: Request) -> Outcome: ...
+    def begin(self, request: Request) -> Outcome | None: ...
+    def given_up(self, request: Request) -> None: ...
+    def executed(self, request: Request) -> Outcome: ...
+    def hold(self, request: Request) -> None: ...
+    def look_up(self, call: Call, items: int = 0, *, by_name: bool = False) -> Answer[Any]: ...
+    def close(self, call: Call) -> Answer[Any]: ...
+    def cancel(self, call: Call) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -76,6 +90,8 @@ class SimulatedEnvironment:
         self._clock = clock
         self._ledger = ledger or Ledger(clock.wall_us())
         self.warehouse = Warehouse(clock, self._ledger, knobs or Knobs(), Stockroom(self._ledger, dict(stock)))
+        self.insides: dict[str, Callable[[Bound[Any]], Inside]] = {}  # of effects that are not the warehouse's, by name
+        self.furniture: list[Callable[[], object]] = [self.warehouse.standing]
         self._knobs = self.warehouse.knobs
         self.settle_us: int | None = None  # assumption A2, enforced: what has arrived acts no later than so long after its deadline
         self._waiting: list[_Copy] = []
@@ -88,7 +104,7 @@ class SimulatedEnvironment:
             for copy in self._waiting
             if not copy.arrived and not (copy.abandoned and self._knobs.disconnect_cancels)
         ]
-        return self.faults, on_the_way, self.warehouse.standing()
+        return self.faults, on_the_way, [standing() for standing in self.furniture]
 
     @property
     def held(self) -> int:
@@ -145,7 +161,7 @@ class SimulatedEnvironment:
                 self._act_in_time(copy)
                 gate("environment.received")
                 if request.marking is Marking.HOLD:
-                    self.warehouse.hold(request)
+                    self._inside(request.subject).hold(request)
                     gate("environment.prepared")
                 self._arrive(copy)
             self._await(copy, gate)
@@ -159,26 +175,31 @@ class SimulatedEnvironment:
             raise ConnectionError("the connection was lost")
         return _reply(copy.outcome)
 
-    def look_up(self, call: Call, process: str, items: int = 0, marking: Marking = Marking.KEY) -> Answer[Value]:
+    def look_up(
+        self, call: Call, process: str, items: int = 0, marking: Marking = Marking.KEY, subject: Bound[Any] | None = None
+    ) -> Answer[Value]:
         """What a look-up by key, name or marker shows."""
         answer: Answer[Value] = Unreachable(detail="down")
         if not self.faults.down:
-            answer = self.warehouse.look_up(call, items, by_name=marking in NAMING)
+            answer = self._inside(subject).look_up(call, items, by_name=marking in NAMING)
         asked = Asked(at_us=self._clock.wall_us(), process=process, run_id=call.run_id, key=call.key)
         self._ledger.add(asked, process, f"asks for {call.key}: {_in_words(answer)}")
         return answer
 
-    def close(self, call: Call, process: str) -> Answer[Value]:
+    def close(self, call: Call, process: str, subject: Bound[Any] | None = None) -> Answer[Value]:
         """The outcome of a key, or its refusal for ever from now on."""
         self._left(call, process, {}, "close", f"closes {call.key}")
-        return Unreachable(detail="down") if self.faults.down else self.warehouse.close(call)
+        return Unreachable(detail="down") if self.faults.down else self._inside(subject).close(call)
 
-    def cancel(self, call: Call, process: str) -> bool:
+    def cancel(self, call: Call, process: str, subject: Bound[Any] | None = None) -> bool:
         """Undo what is found under a key; whether anything was. Raises ConnectionError."""
         self._left(call, process, {}, "cancel", f"cancels {call.key}")
         if self.faults.down:
             raise ConnectionError("the environment is down")
-        return self.warehouse.cancel(call)
+        return self._inside(subject).cancel(call)
+
+    def _inside(self, subject: Bound[Any] | None) -> Inside:
+        return self.warehouse if subject is None else self.insides[subject.effect.name](subject)
 
     def _left(self, call: Call, process: str, arguments: dict[str, Any], purpose: str, text: str) -> None:
         event = Left(
@@ -226,17 +247,17 @@ class SimulatedEnvironment:
         if copy.abandoned and self._knobs.disconnect_cancels:
             self._tell(f"{copy.request.call.key} arrives, and nobody waits for it")
         elif not copy.takes_us:
-            copy.outcome = self.warehouse.carry_out(copy.request)
+            copy.outcome = self._inside(copy.request.subject).carry_out(copy.request)
         else:
-            copy.outcome = self.warehouse.begin(copy.request)
+            copy.outcome = self._inside(copy.request.subject).begin(copy.request)
             if copy.outcome is None:
                 self._clock.at(self._clock.wall_us() + copy.takes_us, lambda: self._finish(copy))
 
     def _finish(self, copy: _Copy) -> None:
         if copy.abandoned and self._knobs.disconnect_cancels:
-            self.warehouse.given_up(copy.request)
+            self._inside(copy.request.subject).given_up(copy.request)
         else:
-            copy.outcome = self.warehouse.executed(copy.request)
+            copy.outcome = self._inside(copy.request.subject).executed(copy.request)
 
     def _await(self, copy: _Copy, gate: Gate) -> None:
         """The sender waits for work that takes time, until it gives up."""
@@ -261,9 +282,11 @@ class Connection:
     _gate: Gate = field(repr=False)
     _footprint: Footprint = field(repr=False)
 
-    def reserve(self, call: Call, arguments: Mapping[str, Any], marking: Marking = Marking.KEY) -> Value:
+    def reserve(
+        self, call: Call, arguments: Mapping[str, Any], marking: Marking = Marking.KEY, subject: Bound[Any] | None = None
+    ) -> Value:
         """Send one request for `sku` and `qty`, or for all or none of `items`. Raises OutOfStock, ReplyWas, or an OSError where no reply came."""
-        request = Request(call=call, arguments=arguments, marking=marking)
+        request = Request(call=call, arguments=arguments, marking=marking, subject=subject)
         came: Any = self._heard(lambda: self._environment.submit(request, self._process, self._gate), sends=True)
         return dict(came)
 
@@ -273,17 +296,19 @@ class Connection:
         came: Any = self._heard(lambda: self._environment.submit(request, self._process, self._gate), sends=True)
         return came if isinstance(came, Batched) else Batched(())
 
-    def look_up(self, call: Call, items: int = 0, marking: Marking = Marking.KEY) -> Answer[Value]:
+    def look_up(
+        self, call: Call, items: int = 0, marking: Marking = Marking.KEY, subject: Bound[Any] | None = None
+    ) -> Answer[Value]:
         """Ask, read-only. items: how many a batch has whose items have results of their own."""
-        return self._heard(lambda: self._environment.look_up(call, self._process, items, marking))
+        return self._heard(lambda: self._environment.look_up(call, self._process, items, marking, subject))
 
-    def close(self, call: Call) -> Answer[Value]:
+    def close(self, call: Call, subject: Bound[Any] | None = None) -> Answer[Value]:
         """Close the key of `call`."""
-        return self._heard(lambda: self._environment.close(call, self._process), sends=True)
+        return self._heard(lambda: self._environment.close(call, self._process, subject), sends=True)
 
-    def cancel(self, call: Call) -> bool:
+    def cancel(self, call: Call, subject: Bound[Any] | None = None) -> bool:
         """Undo what is found under the key of `call`, leaving no tombstone; whether anything was. Raises ConnectionError."""
-        return self._heard(lambda: self._environment.cancel(call, self._process), sends=True)
+        return self._heard(lambda: self._environment.cancel(call, self._process, subject), sends=True)
 
     def available(self, sku: str) -> int:
         """A pure read: how much there is."""
@@ -293,7 +318,8 @@ class Connection:
         """Ask, if this process still lives, and note what it was told."""
         self._gate("")
         footprint = self._footprint
-        footprint.touched, footprint.sent = True, footprint.sent or sends
+        footprint.touched = footprint.outside = True
+        footprint.sent = footprint.sent or sends
         try:
             came = ask()
         except Exception as error:  # an answer, too; raised again

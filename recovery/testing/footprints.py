@@ -15,11 +15,12 @@ class Footprint:
     """Of one process.
 
     fed: a digest of everything that its ports gave it since it started, in order.
-    touched: it used the journal or the environment. wrote: a write of it reached the journal. sent: a request left. timed: it read a clock.
+    touched: it used the journal or the environment. outside: it used the environment. wrote: a write of it reached the journal. sent: a request left. timed: it read a clock.
     """
 
     fed: bytes = b""
     touched: bool = False
+    outside: bool = False
     wrote: bool = False
     sent: bool = False
     timed: bool = False
@@ -30,4 +31,4 @@ class Footprint:
 
     def lift(self) -> None:
         """Look no further back than now: what was fed stays, what was done is forgotten."""
-        self.touched = self.wrote = self.sent = self.timed = False
+        self.touched = self.outside = self.wrote = self.sent = self.timed = False

@@ -35,13 +35,10 @@ def judged_again(world: World, loaded: Loaded) -> Iterator[str]:
             yield f"{about} without naming {', '.join(sorted(missing))}"
         # A superseded worker may have added evidence while this was judged, so both readings are right.
         # What is judged since a restore is judged as restored, which the entry itself does not say.
-        rows = [
-            _row(world, loaded, entry, seq, known, restored)
-            for known in ([], [noted.observation for noted in late])
-            for restored in {False, loaded.restored}
-        ]
-        if entry.row not in rows:
-            yield f"{about}, and judging again gives {rows[0]}"
+        knowing: list[list[Observation]] = [[], [noted.observation for noted in late]] if late else [[]]
+        readings = [(known, restored) for known in knowing for restored in {False, loaded.restored}]
+        if not any(entry.row == _row(world, loaded, entry, seq, *reading) for reading in readings):
+            yield f"{about}, and judging again gives {_row(world, loaded, entry, seq, *readings[0])}"
 
 
 def _of_the_run(entry: Verdict | Settled) -> bool:

@@ -16,6 +16,7 @@ from recovery.core.contracts import Batch, Deletion, Enforced, Replay
 from recovery.definitions.answer import Answer
 from recovery.definitions.batched import Batched
 from recovery.definitions.call import Call
+from recovery.definitions.effect import Bound
 from recovery.definitions.rejection import Rejection
 
 Value: TypeAlias = dict[str, Any]
@@ -133,6 +134,7 @@ class Request:
     call: Call
     arguments: Mapping[str, Any]
     marking: Marking
+    subject: Bound[Any] | None = None  # of an effect that has an inside of its own in the environment
 
 
 Outcome: TypeAlias = Value | Batched[Value] | Rejection | Answer[Value]

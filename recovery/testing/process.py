@@ -7,7 +7,6 @@ whatever its `finally` blocks try.
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -54,6 +53,12 @@ class Report:
     ended: Ended | None = None
 
 
+def _taken() -> threading.Lock:
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
 @dataclass(slots=True, eq=False)
 class Process:
     """One life of an actor."""
@@ -71,8 +76,9 @@ class Process:
     _stop: StopAt | None = None
     _passed: int = 0
     _passages: int = 0
-    _reports: queue.Queue[Report] = field(default_factory=queue.Queue)
-    _resumed: threading.Event = field(default_factory=threading.Event)
+    _report: Report | None = None
+    _reported: threading.Lock = field(default_factory=_taken)  # two locks as batons: a hand-over is most of what a step costs
+    _resumed: threading.Lock = field(default_factory=_taken)
     _thread: threading.Thread | None = None
 
     def owner(self, token: str) -> Owner:
@@ -130,11 +136,10 @@ class Process:
 
     def _pause(self, point: str) -> None:
         self.paused_at = point
-        self._resumed.clear()
         self.tell(f"stands still at {point}")
-        self._reports.put(Report("paused", point))
         since_us = self.now_us()
-        self._resumed.wait()
+        self._say(Report("paused", point))
+        self._resumed.acquire()
         self.stood_us += self.now_us() - since_us
         self.check()
 
@@ -142,15 +147,19 @@ class Process:
         self._stop, self._passed, self._passages = stop, 0, 0
 
     def _go_on(self) -> Report:
-        self._resumed.set()
+        self._resumed.release()
         return self._heard()
 
+    def _say(self, report: Report) -> None:
+        self._report = report
+        self._reported.release()
+
     def _heard(self) -> Report:
-        try:
-            report = self._reports.get(timeout=REAL_SECONDS_MAX)
-        except queue.Empty:
+        if not self._reported.acquire(timeout=REAL_SECONDS_MAX):
             self.dead = True  # it ends at the next place that it passes
-            raise TimeoutError(f"process {self.name} neither ended nor stopped within {REAL_SECONDS_MAX} real seconds") from None
+            raise TimeoutError(f"process {self.name} neither ended nor stopped within {REAL_SECONDS_MAX} real seconds")
+        report = self._report
+        assert report is not None, "whoever hands over says why"
         if report.state != "paused":
             self.paused_at = ""
             assert self._thread is not None
@@ -163,6 +172,6 @@ class Process:
             try:
                 ended = call()
             except Killed:
-                self._reports.put(Report("endless" if self.endless else "died"))
+                self._say(Report("endless" if self.endless else "died"))
             else:
-                self._reports.put(Report("ended", ended=ended))
+                self._say(Report("ended", ended=ended))

@@ -141,8 +141,13 @@ class EnvironmentSpec(Strict):
 
     name: Name = Field("inventory", description="its name in intents")
     scope: str = Field("warehouse-1", description="its scope in intents")
-    stock: dict[str, int] = Field(description="what it has at the beginning")
-    effects: dict[Name, EffectSpec] = Field(description="what can be done, by name")
+    stock: dict[str, int] = Field(default_factory=dict, description="what it has at the beginning")
+    effects: dict[Name, EffectSpec] = Field(default_factory=dict, description="what can be done, by name")
+    scripted: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
+        description="instead of stock and effects: a ScriptedEnvironment or an Exploration of your own, by `module:name`, in which the effects of your own workflow are acted",
+    )
     window: Duration | None = Field(None, description="how long a key is really remembered; for ever by default")
     window_starts: Anchor = Field(Anchor.FIRST_SEEN, description="what that counts from")
     remembers: list[Remembered] = Field(default=[Remembered.SUCCESS, Remembered.REJECTION], description="what is kept under a key")
@@ -165,6 +170,12 @@ class EnvironmentSpec(Strict):
     acts_within: Duration | None = Field(
         None, description="assumption A2, enforced: a request that has arrived acts at the latest so long after its deadline"
     )
+
+    @model_validator(mode="after")
+    def _does_something(self) -> EnvironmentSpec:
+        if not self.effects and self.scripted is None:
+            raise ValueError("it names no effects; what can be done goes under `effects`, by name")
+        return self
 
     def knobs(self) -> Knobs:
         names = {item.name for item in fields(Knobs)} - {"remembers"}

@@ -6,8 +6,8 @@ the world only between moves; whatever happens, no process survives the play.
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -15,14 +15,13 @@ from typing import Any
 from recovery.core.contracts import microseconds
 from recovery.core.errors import RecoveryError
 from recovery.core.policy import Budget, Lease
-from recovery.definitions.effect import Effect
-from recovery.definitions.environment import Environment as Declared
 from recovery.definitions.workflow import Workflow
 from recovery.engine import Engine
 from recovery.ports import Journal, Owner
+from recovery.storage.reading import Loaded, read
+from recovery.testing.casting import Cast, NotCast, cast_of, imported
 from recovery.testing.clock import ManualClock
 from recovery.testing.disks import PutBack, backup, corrupt
-from recovery.testing.effects import reserving
 from recovery.testing.engines import Program, program
 from recovery.testing.environment import SimulatedEnvironment
 from recovery.testing.expectations import DEFAULT_RUN, came_differently, unmet
@@ -71,6 +70,7 @@ class Stage:
     scenario: Scenario
     journal: Journal
     is_async: bool
+    cast: Cast | None = None
     clock: ManualClock = field(default_factory=ManualClock)
     ledger: Ledger = field(init=False)
     environment: SimulatedEnvironment = field(init=False)
@@ -78,7 +78,6 @@ class Stage:
     again: list[Again] = field(default_factory=list)
     host: Host = field(default_factory=Host)
     _code: list[Step] | Module = field(init=False)
-    _made: dict[str, Effect[..., Any]] = field(init=False)
     _askable: dict[str, Askable] = field(init=False)
     _processes: list[Process] = field(default_factory=list)
     _programs: dict[str, Program] = field(default_factory=dict)
@@ -95,8 +94,11 @@ class Stage:
         self._scope = self.environment.warehouse.scope = outside.scope
         self._scopes = {outside.scope}
         self._code = self.scenario.workflow
-        self._made = self._effects()
-        self._askable = {name: _askable(made) for name, made in self._made.items()}
+        if self.cast is None:
+            self.cast = cast_of(self.scenario, is_async=self.is_async, scope=lambda: self._scope)
+        self._askable = self.cast.askable()
+        if self.cast.scripted is not None:
+            self.cast.scripted.furnish(self.environment, self.clock, self.ledger)
 
     def play(self) -> list[str]:
         """Every move, then the end. The problems found; empty if the scenario passes."""
@@ -120,9 +122,9 @@ class Stage:
         """Of the actor's last process. Raises KeyError."""
         return self._programs[actor].process.footprint
 
-    def world(self) -> World:
-        """Everything that is known now."""
-        runs, unreadable = loaded_runs(self.journal, self._spoiled)
+    def world(self, reading: Callable[[Journal, str], Loaded] = read) -> World:
+        """Everything that is known now. reading: how a run is read."""
+        runs, unreadable = loaded_runs(self.journal, self._spoiled, reading)
         return World(
             runs=runs,
             unreadable=unreadable,
@@ -158,6 +160,12 @@ class Stage:
 
     def make(self, move: Move) -> None:
         """Carry out one move. Raises Failed where it does not come to what it says."""
+        try:
+            self._carry_out(move)
+        except NotCast as missing:
+            raise Failed([str(missing)]) from missing
+
+    def _carry_out(self, move: Move) -> None:
         match move:
             case Run() | Recover() | Resume():
                 self._hear(move, self.let(move, _stop_of(move)))
@@ -259,7 +267,7 @@ class Stage:
         lease = Lease(term=self.scenario.lease.term)
         made = program(
             process, self._workflow(process), self.journal, self.clock,
-            budget=self.budget, lease=lease, is_dead=lambda owner: self._is_dead(process, owner), host=self.host,
+            budget=self.budget, lease=lease, is_dead=lambda owner: self._is_dead(process, owner), host=self.host, scripted=self.cast.scripted if self.cast else None,
         )  # fmt: skip
         self._programs[actor] = made
         return made
@@ -276,18 +284,14 @@ class Stage:
         asking.footprint.feed(dead)
         return dead
 
-    def _effects(self) -> dict[str, Effect[..., Any]]:
-        outside = self.scenario.environment
-        declared = Declared(outside.name, lambda: self._scope)
-        return {
-            name: reserving(name, stated.built(), is_async=self.is_async, environment=declared, timeout=stated.timeout)
-            for name, stated in outside.effects.items()
-        }
-
     def _workflow(self, process: Process) -> Workflow[..., Any]:
+        assert self.cast is not None, "a stage has its cast from its beginning"
+        if self.cast.workflow is not None:
+            return self.cast.workflow
         if isinstance(self._code, Module):
-            return _imported(self._code.async_ if self.is_async else self._code.sync)
-        return inline_workflow(Steps(self._code, self._made, lambda decision: self._ask(process, decision)), is_async=self.is_async)
+            return imported(self._code.async_ if self.is_async else self._code.sync)
+        steps = Steps(self._code, self.cast.effects, lambda decision: self._ask(process, decision))
+        return inline_workflow(steps, is_async=self.is_async)
 
     def _ask(self, asking: Process, decision: str) -> int:
         self.asked[decision] += 1
@@ -338,23 +342,3 @@ def _stop_of(move: Run | Recover | Resume) -> StopAt | None:
         if isinstance(stop, Stop):
             return StopAt(act, stop.at, stop.occurrence, stop.step)  # type: ignore[arg-type]  # one of the two words
     return None
-
-
-def _askable(made: Effect[..., Any]) -> Askable:
-    return Askable(
-        made.probe_body is not None, made.close_body is not None, microseconds(made.timeout), made.cancel_body is not None
-    )
-
-
-def _imported(name: str | None) -> Workflow[..., Any]:
-    """A workflow by `module:name`. Raises Failed with what is wrong."""
-    if name is None:
-        raise Failed(["its workflow has no form in this colour"])
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise Failed([f"workflow {name} cannot be imported: {error}"]) from error
-    if not isinstance(found, Workflow):
-        raise Failed([f"{name} is not a workflow"])
-    return found

@@ -36,6 +36,7 @@ from recovery.testing.clock import ManualClock
 from recovery.testing.keystore import KeyStore, Receipt, Record
 from recovery.testing.knobs import NAMING, STORED, Anchor, Knobs, Marking, OnMismatch, Outcome, Remembered, Request, Value
 from recovery.testing.ledger import Ledger
+from recovery.testing.scripts import ScriptRoom
 from recovery.testing.stockroom import Stockroom
 
 SOMEBODY = "somebody else's"
@@ -55,7 +56,7 @@ class Warehouse:
     clock: ManualClock
     ledger: Ledger
     knobs: Knobs
-    stockroom: Stockroom
+    stockroom: Stockroom | ScriptRoom
     failures: list[bool] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
     turns_away: int = 0

@@ -6,7 +6,7 @@ nothing, and a doctored copy can be judged like a real one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -73,13 +73,15 @@ class World:
                     yield run_id, entry
 
 
-def loaded_runs(journal: Journal, spoiled: Collection[str] = ()) -> tuple[dict[str, Loaded], frozenset[str]]:
+def loaded_runs(
+    journal: Journal, spoiled: Collection[str] = (), reading: Callable[[Journal, str], Loaded] = read
+) -> tuple[dict[str, Loaded], frozenset[str]]:
     """Every run, verified, and those of `spoiled` that are refused as corrupt. Raises what `read` raises for any other."""
     runs: dict[str, Loaded] = {}
     unreadable: set[str] = set()
     for row in journal.runs():
         try:
-            runs[row.run_id] = read(journal, row.run_id)
+            runs[row.run_id] = reading(journal, row.run_id)
         except JournalCorrupt:
             if row.run_id not in spoiled:
                 raise

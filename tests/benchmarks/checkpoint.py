@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.benchmarks import memory
-from tests.benchmarks.reporting import Figure, bounded, compared, measured, put_on_page, read, require_place, show, write
+from tests.benchmarks.reporting import Figure, bounded, compared, measured, put_on_page, read, show, write
 
 if TYPE_CHECKING:
     from recovery.checkpoint import Learning
@@ -40,8 +40,6 @@ def main() -> None:
         "--figures", type=Path, default=None, help="measure nothing: take the figures of an earlier run, for --page"
     )
     given = parser.parse_args()
-    if given.page is not None:
-        require_place(given.page)
     if given.figures is not None:
         put_on_page(given.page, read(given.figures))
         return

@@ -64,19 +64,16 @@ def read(path: Path) -> list[Figure]:
 
 
 BEGIN, END = "<!-- figures of make bench-checkpoint -->", "<!-- end of the figures -->"
-_PLACE = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
-
-
-def require_place(page: Path) -> None:
-    """Raise ValueError, before anything is measured, if a page has no place for the figures."""
-    if len(_PLACE.findall(page.read_text())) != 1:
-        raise ValueError(f"{page} has no place for the figures: {BEGIN} ... {END}")
 
 
 def put_on_page(page: Path, figures: Sequence[Figure]) -> None:
     """Replace what stands between the two marks of a page. Raises ValueError if it has no such place."""
-    require_place(page)
-    page.write_text(_PLACE.sub(lambda _: f"{BEGIN}\n{in_words(figures)}{END}", page.read_text()))
+    text = page.read_text()
+    put = f"{BEGIN}\n{in_words(figures)}{END}"
+    found, count = re.subn(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: put, text, flags=re.DOTALL)
+    if count != 1:
+        raise ValueError(f"{page} has no place for the figures: {BEGIN} ... {END}")
+    page.write_text(found)
 
 
 def in_words(figures: Sequence[Figure]) -> str:
@@ -116,16 +113,12 @@ def in_words(figures: Sequence[Figure]) -> str:
 def _told(figure: Figure | None) -> str:
     if figure is None or figure.value is None:
         return ""
-    spread = "" if figure.low is None or figure.high is None else f" ({_places(figure.low)} to {_places(figure.high)})"
-    return f"{_places(figure.value)} {figure.unit}{spread}"
-
-
-def _places(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    spread = "" if figure.low is None or figure.high is None else f" ({figure.low:,.3g} to {figure.high:,.3g})"
+    return f"{figure.value:,.3g} {figure.unit}{spread}"
 
 
 def _spent(figure: Figure) -> str:
-    return "" if figure.processor is None else f"{_places(figure.processor)} ms"
+    return "" if figure.processor is None else f"{figure.processor:,.3g} ms"
 
 
 def show(figures: Sequence[Figure], title: str) -> None:

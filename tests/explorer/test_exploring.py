@@ -8,17 +8,16 @@ import pytest
 
 from recovery.core import evidence
 from recovery.core.facts import Absence
-from recovery.testing.exploration.bounds import Bounds
-from recovery.testing.exploration.exploring import explore_scenario
+from recovery.testing.exploration.exploring import explore
 from tests.explorer.subjects import CONTRACTS, subject
 from tests.scenarios.playing import played, written
 
-SMALL = Bounds(faults=1, recoverers=1, switches=0)
+SMALL: Any = {"faults": 1, "recoverers": 1}
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)
 def test_no_promise_is_broken_within_a_small_bound(contract: str) -> None:
-    explored = explore_scenario(subject(contract, effects=1), bounds=SMALL)
+    explored = explore(subject(contract, effects=1), **SMALL)
     assert [found.problem for found in explored.violations] == []
     assert explored.complete
     assert explored.histories > 30
@@ -26,7 +25,7 @@ def test_no_promise_is_broken_within_a_small_bound(contract: str) -> None:
 
 
 def test_the_same_seed_explores_the_same() -> None:
-    one, two = (explore_scenario(subject("probeable", effects=1), bounds=SMALL, seed=3, histories_max=25) for _ in range(2))
+    one, two = (explore(subject("probeable", effects=1), **SMALL, seed=3, histories_max=25) for _ in range(2))
     assert (one.histories, one.states, one.end_states) == (two.histories, two.states, two.end_states)
     assert not one.complete
 
@@ -40,7 +39,7 @@ def test_what_is_found_is_a_scenario_that_fails_by_itself(monkeypatch: pytest.Mo
         return found if found is Absence.NONE else Absence.ENFORCED
 
     monkeypatch.setattr(evidence._Weighing, "absence", rash)
-    [found] = explore_scenario(subject("probeable", effects=1)).violations
+    [found] = explore(subject("probeable", effects=1)).violations
     assert found.promise == "I1"
     again = played(written(found.scenario))
     assert any(f"I1: {found.problem}" in problem for problem in again.problems)

@@ -10,7 +10,7 @@ a write or of a request matters only before a step that makes one. So a choice s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -20,6 +20,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from recovery.core.contracts import Contract
+from recovery.definitions.effect import Effect
 from recovery.ports import RunRow
 from recovery.testing.exploration.bounds import FREE, Bounds
 from recovery.testing.footprints import Footprint
@@ -31,7 +32,7 @@ RUN: Final = "run-1"
 
 _MOVE: Final[TypeAdapter[Any]] = TypeAdapter(Move)
 
-FAULT: Final = Bounds(faults=1, recoverers=0, switches=0)
+FAULT: Final = Bounds(1, 0)
 
 
 def said(**move: Any) -> Move:
@@ -63,6 +64,7 @@ class Before(Enum):
     TRACE = "it leaves something behind"
     WRITE = "it writes to the journal"
     SEND = "a request leaves"
+    OUTSIDE = "it sends or asks something"
     TIMED = "it reads a clock"
 
     def met(self, step: Footprint, ended: bool) -> bool:
@@ -77,6 +79,8 @@ class Before(Enum):
                 return step.wrote
             case Before.SEND:
                 return step.sent
+            case Before.OUTSIDE:
+                return step.outside
             case Before.TIMED:
                 return step.timed
 
@@ -108,17 +112,17 @@ class Moment:
 class Branching:
     """The choices of one subject: its scenario, whose timeline is ignored but for the input of its first run."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, effects: Collection[Effect[..., Any]]) -> None:
         self._input = next((move.input for move in scenario.timeline if isinstance(move, Run)), None)
         self._wait = scenario.lease.term * 2
-        contracts = [effect.built() for effect in scenario.environment.effects.values()]
-        timeout = max((effect.timeout for effect in scenario.environment.effects.values()), default=timedelta(0))
+        contracts = [effect.contract for effect in effects]
+        timeout = max((effect.timeout for effect in effects), default=timedelta(0))
         self.settles = timeout + max((_settling(contract) for contract in contracts), default=timedelta(0))
-        self._faults = [*self._of_requests(contracts), *self._of_writes(), *self._of_time(scenario, contracts)]
+        self._faults = [*self._of_requests(contracts), *self._of_writes(), *self._of_time(contracts)]
 
     def choices(self, at: Moment, left: Bounds) -> list[Choice]:
         """What can happen, the ordinary course first. Empty: this history is over."""
-        found = [choice for choice in self._all(at) if left.less(choice.cost) is not None]
+        found = [choice for choice in self._all(at) if left.pays(choice.cost)]
         return found if any(not choice.cost.faults and choice.rank == 0 for choice in found) else []
 
     def first(self) -> Choice:
@@ -134,8 +138,10 @@ class Branching:
                 yield from self._switches(at)
         else:
             yield from self._successors(at)
-        if at.held and at.rank == 0:
-            yield Choice(DELIVERED)
+        if at.held and at.rank == 0 and at.active is not None:
+            yield Choice(
+                DELIVERED, FREE, Before.OUTSIDE
+            )  # what nobody asks about any more lands by itself, and at the end at the latest
         for rank, (move, before) in enumerate(self._faults, start=1):
             if rank > at.rank and (at.active is not None or before is Before.TIMED):
                 yield Choice(move, FAULT, before if at.active is not None else Before.ANY, rank)
@@ -143,19 +149,18 @@ class Branching:
             yield Choice(said(environment={"restock": dict.fromkeys(at.declined, RESTOCKED)}), FAULT, Before.SEND, 1000)
 
     def _switches(self, at: Moment) -> Iterator[Choice]:
-        cost = Bounds(faults=0, recoverers=0, switches=1)
+        """Who went on last stands still, as under SIGSTOP, and another one goes on."""
         for other in at.others:
-            yield Choice(_goes_on(other), cost, Before.SHARED)
+            yield Choice(_goes_on(other), FAULT, Before.SHARED)
         if at.run is not None and not at.run.status.settled:
-            yield Choice(self._recoverer(at), Bounds(faults=0, recoverers=1, switches=1), Before.SHARED)
+            yield Choice(self._recoverer(at), Bounds(1, 1), Before.SHARED)
 
     def _successors(self, at: Moment) -> Iterator[Choice]:
         """Nobody is at work: whoever stands still may go on, and the next recoverer may come."""
         for other in at.others:
             yield Choice(_goes_on(other))
         if at.run is None or not at.run.status.settled:
-            cost = Bounds(faults=0, recoverers=1, switches=0)
-            yield Choice(self._recoverer(at), cost)
+            yield Choice(self._recoverer(at), Bounds(0, 1))
             if at.run is not None and at.run.next_look_us is not None and at.run.next_look_us > at.now_us and at.rank == 0:
                 yield Choice(said(advance=timedelta(microseconds=at.run.next_look_us - at.now_us)), FREE, Before.ANY, 1)
 
@@ -177,11 +182,14 @@ class Branching:
         for strikes in ({"refuse": 1}, {"lose": "repeated"}, {"lose": "unknown"}):
             yield said(journal=strikes), Before.WRITE
 
-    def _of_time(self, scenario: Scenario, contracts: list[Contract]) -> Iterator[tuple[Move, Before]]:
-        """Past a lease, past the moment after which no copy acts, past a key's window; and a wall clock as wrong as A3 allows."""
+    def _of_time(self, contracts: list[Contract]) -> Iterator[tuple[Move, Before]]:
+        """Past the moment after which no copy acts; as far as a key may still be sent again, and past its window; and a wall clock as wrong as A3 allows.
+
+        Past a lease it passes without any fault: a recoverer waits for the lease of whoever stands still."""
         error = min((timedelta(microseconds=contract.clock_error_us) for contract in contracts), default=timedelta(0))
         windows = [timedelta(microseconds=contract.window_us) for contract in contracts if contract.window_us is not None]
-        passing = {scenario.lease.term, self.settles + 2 * error, *(windows and [max(windows)])}
+        quiet, last = self.settles + 2 * error, timedelta(seconds=1)
+        passing = {quiet, *(inside for window in windows if (inside := window - quiet - last) > quiet), *windows}
         for lasts in sorted(passing):
             yield said(advance=lasts), Before.TIMED
         if error:

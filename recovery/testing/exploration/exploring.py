@@ -1,93 +1,232 @@
 """Exploring: the one call that searches, and what it says.
 
-Owns the face of the explorer. Must not know files or a command line. Invariant: what is reported as a violation is a scenario that breaks the
-same promise when it is played by itself.
+Owns the face of the explorer. Must not know files or a command line. Invariant: what is reported as a violation of a promise is a scenario
+that breaks the same promise when it is played by itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any, Generic, ParamSpec, TypeVar
 
+from recovery.core.policy import Budget, Lease
+from recovery.definitions.effect import Effect
+from recovery.definitions.workflow import Workflow
+from recovery.storage import open_journal
+from recovery.testing.casting import Cast, cast_of, imported
 from recovery.testing.exploration.bounds import Bounds
-from recovery.testing.exploration.search import Progress, Search, Violation
-from recovery.testing.exploration.writing import scenario_of, written
+from recovery.testing.exploration.naming import found_by_name, name_of
+from recovery.testing.exploration.repeating import repeated, sampled
+from recovery.testing.exploration.search import Counts, Progress, Search, Violation
+from recovery.testing.exploration.sharing import shared
+from recovery.testing.exploration.shrinking import shrunk
+from recovery.testing.exploration.writing import duration_text, scenario_of, written
+from recovery.testing.moves import Move
+from recovery.testing.promises import PROMISES
 from recovery.testing.scenario import Scenario
+from recovery.testing.scripted import ScriptedEnvironment
+from recovery.testing.stage import Stage
+from recovery.testing.steps import Module
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_SIGNS = {"bug": "Traceback", "endless": "never ended", "unreadable": "the journal cannot be read"}
+"""What a play says where no promise has a name for it."""
+
+FAULTS_DEFAULT = Bounds().faults
+RECOVERERS_DEFAULT = Bounds().recoverers
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A broken promise: its name, what is wrong, and the text of a scenario that shows it."""
+    """Something broken. promise: its name, such as "I1"; or "bug", "endless", "unreadable", or "store" where two stores differ. problem: what is
+    wrong. scenario: the text of the smallest history that shows it; `recover replay` plays it. moves: how long that is."""
 
     promise: str
     problem: str
     scenario: str
+    moves: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explored:
-    """What was explored. histories: timelines that were played; states: moments that differ; end_states: how they ended.
+    """What was explored.
 
-    complete: everything within the bounds was seen, and not only as many histories as were asked for.
+    histories: timelines that were played, no two alike; merged: those of them that came to a state which was seen before, and were not gone on
+    with. states: moments that differ; end_states: those in which nobody has anything left to do. seconds: of real time. repeated: histories
+    that were played again on each of `stores`. complete: everything within the bounds was seen. interrupted: Ctrl-C ended it, and
+    this is what was found until then.
     """
 
     histories: int
+    merged: int
     states: int
     end_states: int
     faults: int
     recoverers: int
-    switches: int
     seconds: float
     complete: bool
+    interrupted: bool
+    promises: tuple[str, ...]
+    repeated: int
+    stores: tuple[str, ...]
     violations: tuple[Found, ...]
 
+    def __bool__(self) -> bool:
+        """Whether nothing was violated."""
+        return not self.violations
 
-def explore_scenario(
-    scenario: Scenario,
-    *,
-    bounds: Bounds | None = None,
+
+class Exploration(Generic[P, R]):
+    """A workflow, its input, and what acts in the place of real services: what `recover explore module:name` explores.
+
+    effects: by effect, a function of its arguments, or AS_IT_STANDS; or a `ScriptedEnvironment`. budget and lease: of every engine.
+    Raises ValueNotStorable for an input that cannot be stored.
+    """
+
+    def __init__(
+        self,
+        workflow: Workflow[P, R],
+        /,
+        *args: Any,
+        effects: Mapping[Effect[..., Any], Callable[..., Any]] | ScriptedEnvironment,
+        budget: Budget | None = None,
+        lease: Lease | None = None,
+    ) -> None:
+        self.workflow = workflow
+        self.input = workflow.bind(*args)  # type: ignore[call-arg]  # checked by the workflow itself, which says what is wrong
+        self.environment = effects if isinstance(effects, ScriptedEnvironment) else ScriptedEnvironment(effects)
+        self.budget = budget or Budget()
+        self.lease = lease or Lease()
+
+    def scenario(self) -> Scenario:
+        """As a scenario, with the names under which its modules have it. Where they have none, it can be explored and not replayed."""
+        wait = self.budget.max_wait
+        colour = "async" if self.workflow.is_async else "sync"
+        budget = {"attempts": self.budget.attempts, "probes": self.budget.probes}
+        return Scenario.model_validate(
+            {
+                "scenario": "explored",
+                "name": f"{self.workflow.name}, explored",
+                "story": f"The workflow {self.workflow.name}, with its effects acted by scripts.",
+                "environment": {"scripted": name_of(self, self.environment, near=self.workflow.fn)},
+                "workflow": {colour: name_of(self.workflow, self, near=self.workflow.fn)},
+                "timeline": [{"run": "A", "input": self.input}],
+                "lease": {"term": duration_text(self.lease.term)},
+                "budget": budget | ({} if wait is None else {"max_wait": duration_text(wait)}),
+                "expect": {},
+            }
+        )
+
+    def cast(self) -> Cast:
+        return Cast(self.environment.effects, self.environment, self.workflow)
+
+
+def explore(
+    workflow: Workflow[P, R] | Exploration[P, R] | Scenario,
+    /,
+    *args: Any,
+    effects: Mapping[Effect[..., Any], Callable[..., Any]] | ScriptedEnvironment | None = None,
+    faults: int = FAULTS_DEFAULT,
+    recoverers: int = RECOVERERS_DEFAULT,
     seed: int = 0,
     histories_max: int | None = None,
     violations_max: int = 1,
+    stores: Sequence[str] = (),
     is_async: bool = False,
+    jobs: int = 1,
     progress: Progress | None = None,
+    interruptible: bool = False,
 ) -> Explored:
-    """Explore a scenario's workflow in its environment; of its timeline, only the input of the first run is used.
+    """Play every history of a workflow within bounds, and look in every state whether the promises I1 to I10 hold.
 
-    Raises NotDeterministic, and ValueError for a bound below zero.
+    workflow: with its arguments behind it, and `effects` that say what each effect comes to; or an Exploration; or a Scenario, of whose
+    timeline only the input of the first run is used. faults: kills, pauses, lost and doubled messages, steps of time, all together, in one
+    history. recoverers: how many processes may take the run up. seed: picks the order, and with histories_max, which stops the search, the
+    sample. violations_max: after how many of them it stops, too. stores: "sqlite" or PostgreSQL URLs on which a sample of the histories is
+    repeated. jobs: how many processes search, where the subject can be imported by name. is_async: of a Scenario, its `async def` form.
+
+    Raises NotDeterministic where the same history comes to two ends, TypeError and ValueError for what cannot be explored.
     """
-    within, subject = bounds or Bounds(), _bounded(scenario)
+    bounds = Bounds(faults, recoverers)
+    if isinstance(workflow, Workflow):
+        if effects is None:
+            raise TypeError("explore(workflow, ..., effects=...) needs what each effect comes to")
+        workflow = Exploration(workflow, *args, effects=effects)
+    if isinstance(workflow, Exploration):
+        subject, cast, is_async = workflow.scenario(), workflow.cast(), workflow.workflow.is_async
+    else:
+        subject, cast = workflow, cast_of(workflow, is_async=is_async)
+        if isinstance(subject.workflow, Module):
+            cast = cast.acting(imported(subject.workflow.async_ if is_async else subject.workflow.sync))
+    subject = _settling(subject, cast)
     search = Search(
-        subject, within, seed=seed, is_async=is_async, histories_max=histories_max, violations_max=violations_max, progress=progress
+        subject,
+        cast,
+        bounds,
+        seed=seed,
+        is_async=is_async,
+        histories_max=histories_max,
+        violations_max=violations_max,
+        progress=progress,
     )
-    counts = search.go()
+    jobs = jobs if found_by_name(written(subject)) else 1
+    counts = search.go(spent_max=max(0, faults - 1) if jobs > 1 else None, interruptible=interruptible)
+    if counts.waiting and not search.enough:
+        shared(search, subject, jobs, seed, progress)
+        counts = search.finished()
+    again = sampled(search.timelines, seed, counts.histories) if stores and not counts.violations and not counts.interrupted else []
+    differences = list(repeated(subject, cast, is_async, again, stores))[:violations_max]
+    broken = [*counts.violations, *(Violation("store", item.problem, item.timeline) for item in differences)]
+    return _explored(counts, bounds, len(again), stores, [_told(subject, cast, is_async, violation) for violation in broken])
+
+
+def _explored(counts: Counts, bounds: Bounds, again: int, stores: Sequence[str], violations: list[Found]) -> Explored:
     return Explored(
         histories=counts.histories,
+        merged=counts.merged,
         states=counts.states,
         end_states=counts.end_states,
-        faults=within.faults,
-        recoverers=within.recoverers,
-        switches=within.switches,
+        faults=bounds.faults,
+        recoverers=bounds.recoverers,
         seconds=counts.seconds,
         complete=counts.complete,
-        violations=tuple(_found(subject, violation) for violation in counts.violations),
+        interrupted=counts.interrupted,
+        promises=tuple(PROMISES),
+        repeated=again,
+        stores=tuple(stores),
+        violations=tuple(violations),
     )
 
 
-def _bounded(scenario: Scenario) -> Scenario:
-    """With assumption A2 enforced: who stands still inside the environment for ever would break it."""
-    outside = scenario.environment
-    if outside.acts_within is not None:
-        return scenario
-    windows = [timedelta(microseconds=effect.built().settle_window_us) for effect in outside.effects.values()]
-    return (
-        scenario.model_copy(update={"environment": outside.model_copy(update={"acts_within": min(windows)})})
-        if windows
-        else scenario
-    )
+def _settling(subject: Scenario, cast: Cast) -> Scenario:
+    """With assumption A2 enforced: whoever stands still inside the environment for ever would break it."""
+    outside = subject.environment
+    windows = [timedelta(microseconds=effect.contract.settle_window_us) for effect in cast.effects.values()]
+    if outside.acts_within is not None or not windows:
+        return subject
+    return subject.model_copy(update={"environment": outside.model_copy(update={"acts_within": min(windows)})})
 
 
-def _found(subject: Scenario, violation: Violation) -> Found:
-    story = f"Found by exploring: {violation.promise}, {violation.problem}"
-    found = scenario_of(subject, violation.timeline, name=f"{violation.promise} is broken", story=story)
-    return Found(violation.promise, violation.problem, written(found))
+def _told(subject: Scenario, cast: Cast, is_async: bool, violation: Violation) -> Found:
+    """The violation with its smallest history. One that only a store shows is not shrunk: in memory it holds."""
+    story = f"Found by exploring. {violation.promise}: {violation.problem.partition(chr(10))[0]}"
+
+    sign = _SIGNS.get(violation.promise, f": {violation.promise}: ")
+
+    def alone(timeline: tuple[Move, ...]) -> Scenario:
+        return scenario_of(subject, timeline, name=f"{violation.promise} is broken", story=story)
+
+    def breaks(timeline: tuple[Move, ...]) -> bool:
+        if not timeline:
+            return False
+        stage = Stage(alone(timeline), open_journal("memory://"), is_async=is_async, cast=cast)
+        return any(sign in problem for problem in stage.play())
+
+    timeline = violation.timeline
+    if violation.promise != "store" and breaks(timeline):
+        timeline = shrunk(timeline, breaks)
+    return Found(violation.promise, violation.problem, written(alone(timeline)), len(timeline))

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from recovery.storage.memory import MemoryJournal
+from recovery.testing.casting import Cast
 from recovery.testing.exploration.branching import RESTOCKED, RUN, WORKER, Moment
+from recovery.testing.exploration.shrinking import actor_of
 from recovery.testing.exploration.states import State, state_of
 from recovery.testing.footprints import Footprint
 from recovery.testing.ledger import Declined
@@ -27,6 +29,7 @@ class Play:
     """A history under way, on the dict. moves: what happened so far. passed: the places of its last act. rank: of the last fault at this moment."""
 
     scenario: Scenario
+    cast: Cast
     is_async: bool
     moves: list[Move] = field(default_factory=list)
     rank: int = 0
@@ -37,7 +40,7 @@ class Play:
     _started: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.stage = Stage(self.scenario, self.journal, is_async=self.is_async)
+        self.stage = Stage(self.scenario, self.journal, is_async=self.is_async, cast=self.cast)
 
     def redo(self, timeline: tuple[Move, ...], rank: int) -> None:
         """Come back to where a history was, behind a fault of this rank."""
@@ -81,7 +84,8 @@ class Play:
     def moment(self) -> Moment:
         standing = [process.name for process in self.stage.standing()]
         active = self._active if self._active in standing else None
-        declined = sorted({event.value["sku"] for event in self.stage.ledger.events if isinstance(event, Declined)})
+        stock = self.stage.environment.stock
+        declined = sorted({event.value.get("sku", "") for event in self.stage.ledger.events if isinstance(event, Declined)})
         return Moment(
             run=self.journal.find(RUN),
             active=active,
@@ -89,7 +93,7 @@ class Play:
             started=len(self._started) - 1,
             rank=self.rank,
             held=self.stage.environment.held,
-            declined=tuple(sku for sku in declined if self.stage.environment.stock.get(sku, 0) < RESTOCKED // 2),
+            declined=tuple(sku for sku in declined if stock.get(sku, RESTOCKED) < RESTOCKED // 2),
             now_us=self.stage.clock.wall_us(),
         )
 
@@ -104,15 +108,3 @@ class Play:
             self._active = actor
         if isinstance(move, Run | Recover):
             self._started[actor or WORKER] = type(move).__name__
-
-
-def actor_of(move: Move) -> str | None:
-    match move:
-        case Run():
-            return move.run
-        case Recover():
-            return move.recover
-        case Resume():
-            return move.resume
-        case _:
-            return None

@@ -12,18 +12,21 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
+from typing import Any
 
-from recovery.core.errors import RecoveryError
-from recovery.testing.exploration.bounds import FREE, Bounds
+from recovery.testing.casting import Cast
+from recovery.testing.exploration.bounds import Bounds
 from recovery.testing.exploration.branching import Branching, Choice, said
+from recovery.testing.exploration.judging import Judge
 from recovery.testing.exploration.playing import Play
 from recovery.testing.exploration.states import Seen, State
+from recovery.testing.exploration.writing import moves_of, plain
 from recovery.testing.moves import Move
-from recovery.testing.promises import broken
+from recovery.testing.process import Report
 from recovery.testing.scenario import Scenario
 from recovery.testing.stage import Failed
 
@@ -48,11 +51,12 @@ class Counts:
     waiting: int = 0
     seconds: float = 0.0
     complete: bool = False
+    interrupted: bool = False
     violations: list[Violation] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class _Branch:
+class Branch:
     """Where a history may be gone on from otherwise. state: the moment at which the choice is taken."""
 
     timeline: tuple[Move, ...]
@@ -60,6 +64,24 @@ class _Branch:
     left: Bounds
     state: State = b""
     rank: int = 0
+
+    def told(self) -> dict[str, Any]:
+        """As plain data."""
+        choice = {
+            "move": plain(self.choice.move),
+            "cost": [self.choice.cost.faults, self.choice.cost.recoverers],
+            "rank": self.choice.rank,
+        }
+        left = [self.left.faults, self.left.recoverers]
+        return {"timeline": plain(self.timeline), "choice": choice, "left": left, "state": self.state.hex(), "rank": self.rank}
+
+
+def heard(told: dict[str, Any]) -> Branch:
+    """The branch that was told."""
+    choice = told["choice"]
+    [move] = moves_of([choice["move"]])
+    made = Choice(move, Bounds(*choice["cost"]), rank=choice["rank"])
+    return Branch(moves_of(told["timeline"]), made, Bounds(*told["left"]), bytes.fromhex(told["state"]), told["rank"])
 
 
 class NotDeterministic(Exception):
@@ -82,6 +104,7 @@ class Search:
     def __init__(
         self,
         scenario: Scenario,
+        cast: Cast,
         bounds: Bounds,
         *,
         seed: int = 0,
@@ -93,99 +116,148 @@ class Search:
         self.counts = Counts()
         self.timelines: list[tuple[Move, ...]] = []
         self._scenario = scenario
-        self._bounds = bounds
-        self._is_async = is_async
+        self._cast = cast
+        self.bounds = bounds
+        self.is_async = is_async
         self._histories_max = histories_max
-        self._violations_max = violations_max
+        self.violations_max = violations_max
         self._progress = progress
         self._random = Random(seed)  # noqa: S311  # an order, not a secret
-        self._branching = Branching(scenario)
-        self._seen = Seen()
-        self._ends: set[State] = set()
-        self._frontier: list[tuple[int, float, int, _Branch]] = []
+        self._branching = Branching(scenario, cast.effects.values())
+        self._judge = Judge()
+        self.seen = Seen()
+        self.ends: set[State] = set()
+        self._frontier: list[tuple[int, float, int, Branch]] = []
         self._numbers = count()
+        self._began = time.monotonic()
 
-    def go(self) -> Counts:
-        """Search until everything within the bounds was seen, or as much as was asked for. Raises NotDeterministic."""
-        began = time.monotonic()
-        self._later(_Branch((), self._branching.first(), self._bounds))
-        while self._frontier and not self._enough():
-            branch = heapq.heappop(self._frontier)[-1]
-            self._history(branch)
-            counts = self.counts
-            counts.states, counts.end_states = len(self._seen), len(self._ends)
-            counts.waiting, counts.seconds = len(self._frontier), time.monotonic() - began
+    def go(self, *, spent_max: int | None = None, interruptible: bool = False) -> Counts:
+        """Search until everything within the bounds was seen, or as much as was asked for.
+
+        spent_max: only histories with so many faults and recoverers. interruptible: Ctrl-C ends it, too. Raises NotDeterministic."""
+        self._later(Branch((), self._branching.first(), self.bounds))
+        return self._guarded(spent_max, interruptible)
+
+    def go_on(self, branches: Iterable[dict[str, Any]]) -> Counts:
+        """Search behind branches that were told, interruptibly."""
+        for told in branches:
+            self._later(heard(told))
+        return self._guarded(None, True)
+
+    def taken(self) -> list[Branch]:
+        """The branches that are left, in order: somebody else goes on with them."""
+        branches = [item[-1] for item in sorted(self._frontier, key=lambda item: item[:-1])]
+        self._frontier.clear()
+        self.counts.waiting = 0
+        return branches
+
+    def histories_left(self) -> int | None:
+        return None if self._histories_max is None else self._histories_max - self.counts.histories
+
+    def elapsed(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self._began
+
+    def finished(self) -> Counts:
+        """What there is, counted."""
+        counts = self.counts
+        counts.states, counts.end_states, counts.seconds = len(self.seen), len(self.ends), self.elapsed()
+        counts.complete = not self._frontier and not counts.waiting and not counts.interrupted
+        return counts
+
+    @property
+    def enough(self) -> bool:
+        """Whether it stops before everything was seen."""
+        counts = self.counts
+        return counts.interrupted or len(counts.violations) >= self.violations_max or counts.histories == self._histories_max
+
+    def _guarded(self, spent_max: int | None, interruptible: bool) -> Counts:
+        try:
+            self._all(spent_max)
+        except KeyboardInterrupt:
+            if not interruptible:
+                raise
+            self.counts.interrupted = True
+        self.counts.waiting = len(self._frontier)
+        return self.finished()
+
+    def _all(self, spent_max: int | None) -> None:
+        counts = self.counts
+        while self._frontier and not self.enough and (spent_max is None or self._frontier[0][0] <= spent_max):
+            self._history(heapq.heappop(self._frontier)[-1])
+            counts.states, counts.end_states = len(self.seen), len(self.ends)
+            counts.waiting, counts.seconds = len(self._frontier), self.elapsed()
             if self._progress is not None:
                 self._progress(counts)
-        self.counts.complete = not self._frontier
-        return self.counts
 
-    def _enough(self) -> bool:
-        counts = self.counts
-        return len(counts.violations) >= self._violations_max or counts.histories == self._histories_max
-
-    def _history(self, branch: _Branch) -> None:
+    def _history(self, branch: Branch) -> None:
         """Play one history to its end, to a state that was seen, or to a violation."""
-        play = Play(self._scenario, self._is_async)
+        play = Play(self._scenario, self._cast, self.is_async)
         self.counts.histories += 1
         try:
             play.redo(branch.timeline, branch.rank)
             if branch.state and play.state(play.moment) != branch.state:
                 raise NotDeterministic(len(branch.timeline))
             self._go_on(play, branch.choice, branch.left)
+        except Failed as failed:
+            self._violated(play, [f"bug: {problem}" for problem in failed.problems])
         finally:
             play.stage.end()
         self.timelines.append(tuple(play.moves))
 
     def _go_on(self, play: Play, choice: Choice | None, left: Bounds) -> None:
-        pending: list[_Branch] = []
+        pending: list[Branch] = []
         state: State = b""
         while choice is not None:
-            paid = left.less(choice.cost)
-            assert paid is not None, "choices that cannot be paid are not offered"
-            left = paid
-            try:
-                step, report = play.make(choice.move, choice.rank)
-            except Failed as failed:
-                self._violated(play, [f"bug: {problem}" for problem in failed.problems])
-                return
-            ended = report is not None and report.state != "paused"
-            for branch in pending:
-                if step is None or branch.choice.before.met(step, ended):
-                    self._later(branch)
-            if step is not None:
-                play.rank = 0
+            left = left.less(choice.cost)
+            report = self._made(play, choice, pending)
             moment = play.moment
             state = play.state(moment)
-            known = state in self._seen
-            if not self._seen.add(state, left):
+            known = state in self.seen
+            if not self.seen.add(state, left):
                 self.counts.merged += 1
                 return
-            problems = [] if known else _problems(play)
-            if report is not None and report.state == "endless":
-                problems.insert(0, "endless: a process passed more places than any that ends")
-            if report is not None and report.ended is not None and report.ended.exit == "bug":
-                problems.insert(0, f"bug: {report.ended.message}")
-            if problems:
+            if problems := _told(report) + ([] if known else self._judge.problems(play.stage)):
                 self._violated(play, problems)
                 return
+            if (
+                left.faults == self.bounds.faults
+                and report is not None
+                and report.ended is not None
+                and report.ended.exit == "usage"
+            ):
+                raise ValueError(f"Undisturbed, the run ends: {report.ended.message}")
             choices = self._branching.choices(moment, left)
             choice = choices[0] if choices else None
-            pending = [_Branch(tuple(play.moves), other, left, state, moment.rank) for other in choices[1:]]
-        if state not in self._ends:
-            self._ends.add(state)
+            pending = [Branch(tuple(play.moves), other, left, state, moment.rank) for other in choices[1:]]
+        if state not in self.ends:
+            self.ends.add(state)
             self._end(play)
         for branch in pending:
             self._later(branch)
 
+    def _made(self, play: Play, choice: Choice, pending: list[Branch]) -> Report | None:
+        """Take a choice. What could have happened before it is kept where it makes a difference to what the step then did."""
+        step, report = play.make(choice.move, choice.rank)
+        ended = report is not None and report.state != "paused"
+        for branch in pending:
+            if step is None or branch.choice.before.met(step, ended):
+                self._later(branch)
+        if step is not None:
+            play.rank = 0
+        return report
+
     def _end(self, play: Play) -> None:
         """I7 and I8: a recovery without news does nothing, and one after everything has landed leaves nothing hanging."""
         for last in (None, said(advance=self._branching.settles * 2)):
+            moment = play.moment
+            if last is not None and not moment.held and (moment.run is None or moment.run.status.settled):
+                return  # nothing will ever become known that is not
             try:
                 if last is not None:
                     play.make(last, 0)
                 play.stage.recover_again()
-                problems = _problems(play)
+                problems = self._judge.problems(play.stage)
             except Failed as failed:
                 problems = [f"bug: {problem}" for problem in failed.problems]
             if problems:
@@ -196,17 +268,17 @@ class Search:
         promise, _, problem = problems[0].partition(": ")
         self.counts.violations.append(Violation(promise, problem, tuple(play.moves)))
 
-    def _later(self, branch: _Branch) -> None:
-        after = branch.left.less(branch.choice.cost) or FREE
-        spent = sum(
-            (self._bounds.faults - after.faults, self._bounds.recoverers - after.recoverers, self._bounds.switches - after.switches)
-        )
+    def _later(self, branch: Branch) -> None:
+        after = branch.left.less(branch.choice.cost)
+        spent = self.bounds.faults - after.faults + self.bounds.recoverers - after.recoverers
         item = (spent, self._random.random(), next(self._numbers), branch)
         heapq.heappush(self._frontier, item)
 
 
-def _problems(play: Play) -> list[str]:
-    try:
-        return broken(play.stage.world(), frozenset(play.scenario.exempt))
-    except RecoveryError as error:
-        return [f"unreadable: the journal cannot be read, {type(error).__name__}: {error}"]
+def _told(report: Report | None) -> list[str]:
+    """What is wrong with how a process ended, whatever the promises say."""
+    if report is not None and report.state == "endless":
+        return ["endless: a process passed more places than any that ends"]
+    if report is not None and report.ended is not None and report.ended.exit == "bug":
+        return [f"bug: {report.ended.message}"]
+    return []

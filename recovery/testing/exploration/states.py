@@ -8,14 +8,14 @@ armed) and of the processes that stand still. Shared things are in the digest as
 give it, so that the call it began with and the digest of everything it was fed since name its place and its memory. Who is dead or has
 ended contributes nothing but what it left in the journal, the environment and the ledger. A promise looks at the ledger, too: at which
 effects were done and declined, what left under which epoch, which calls ended how, and what last became of each run; those are in the
-digest as sets, or as sequences where their order matters. Whatever a promise says of the order of things that are past, it has
+digest in an order of their own, or as sequences where their order matters. Whatever a promise says of the order of things that are past, it has
 said in the state in which the later of them happened, and every state is judged when it is first seen. So of two equal moments one
 needs to be gone on from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
 from recovery.storage.memory import MemoryJournal
@@ -85,6 +85,20 @@ class Seen:
 
     def __len__(self) -> int:
         return len(self._left)
+
+    def told(self, beside: Mapping[str, object] | None = None) -> dict[str, list[list[int]]]:
+        """As plain data, without the states of `beside`."""
+        return {
+            state.hex(): [[left.faults, left.recoverers] for left in known]
+            for state, known in self._left.items()
+            if beside is None or state.hex() not in beside
+        }
+
+    def hear(self, told: Mapping[str, list[list[int]]]) -> None:
+        """What somebody else has seen."""
+        for state, known in told.items():
+            for faults, recoverers in known:
+                self.add(bytes.fromhex(state), Bounds(faults, recoverers))
 
     def __contains__(self, state: State) -> bool:
         return state in self._left

@@ -5,31 +5,38 @@ Owns the YAML of what the explorer finds. Must not know how it was found. Invari
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from recovery.testing.moves import Move
 from recovery.testing.scenario import Scenario
 
-_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
+_TIMELINE: Final[TypeAdapter[list[Any]]] = TypeAdapter(list[Move])
+
+_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
 
 
 def scenario_of(subject: Scenario, timeline: Sequence[Move], *, name: str, story: str) -> Scenario:
     """The subject with another timeline, and nothing expected but the promises."""
     found = subject.model_copy(update={"timeline": list(timeline), "name": name, "story": story, "expect": {}})
-    return Scenario.model_validate(_plain(found))
+    return Scenario.model_validate(plain(found))
 
 
 def written(scenario: Scenario) -> str:
     """The text of a file."""
-    body: dict[str, Any] = _plain(scenario)
+    body: dict[str, Any] = plain(scenario)
     text: str = yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
     return text
+
+
+def moves_of(said: Sequence[Mapping[str, Any]]) -> tuple[Move, ...]:
+    """The moves that `plain` made."""
+    return tuple(_TIMELINE.validate_python(said))
 
 
 def duration_text(lasts: timedelta) -> str:
@@ -44,21 +51,21 @@ def duration_text(lasts: timedelta) -> str:
     return "".join(parts) or "0s"
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """As it stands in a file: what was not said stays unsaid."""
     match value:
         case BaseModel():
             fields, verb = type(value).model_fields, type(value).__name__.lower()
             said = ((name, getattr(value, name)) for name in fields if name in value.model_fields_set or fields[name].is_required())
-            shown = {fields[name].alias or name: _plain(item) for name, item in said if item is not None}
+            shown = {fields[name].alias or name: plain(item) for name, item in said if item is not None}
             return {verb: shown[verb], **shown} if verb in shown else shown  # the verb of a move is its first word
         case timedelta():
             return duration_text(value)
         case Enum():
             return value.value
         case dict():
-            return {key: _plain(item) for key, item in value.items()}
+            return {key: plain(item) for key, item in value.items()}
         case list() | tuple() | set() | frozenset():
-            return [_plain(item) for item in value]
+            return [plain(item) for item in value]
         case _:
             return value

@@ -349,7 +349,7 @@ def test_a_disk_that_is_full_for_one_writer_fails_the_save_of_all(store: Checkpo
         end(writers[0])
 
         def full(call: Call) -> int | None:
-            return errno.ENOSPC if call.what == "write" and call.path.suffix == ".safetensors" else None
+            return errno.ENOSPC if call.what == "reserve" else None
 
         disk.refuse = full  # type: ignore[attr-defined]
         with pytest.raises(SaveFailed, match="shard-001-of-002"):

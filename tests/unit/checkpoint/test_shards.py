@@ -52,10 +52,3 @@ def test_samples_are_spread_over_the_whole_file(tmp_path: Path, sizes: tuple[int
     assert all(found and found == whole[at : at + len(found)] for at, found in written.samples)
     part = -(-len(whole) // SAMPLES)
     assert [at // part for at, _ in written.samples] == list(range(-(-len(whole) // part)))
-
-
-@pytest.mark.parametrize(("size", "reserved"), [(SMALL // 8, False), (SMALL // 4, True)])
-def test_room_is_claimed_first_where_a_full_disk_would_be_met_late(tmp_path: Path, size: int, reserved: bool) -> None:
-    disk = RecordingDisk()
-    write_shard(disk, tmp_path / "shard", {"w": np.zeros(size - 100)}, Limits())
-    assert ([call.what for call in disk.log][1] == "reserve") is reserved

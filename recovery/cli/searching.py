@@ -1,0 +1,113 @@
+"""`recover explore`: what is explored, how far it has come, and what was found.
+
+Owns the reading of the argument and how the command ends. How histories are searched is `recovery.testing`'s. Invariant: what was found is told
+even if the search is interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recovery.cli.output import Output
+from recovery.console import exploring
+from recovery.core.errors import ExitCode
+from recovery.testing.casting import NotCast, cast_of, found, imported
+from recovery.testing.exploration.exploring import Exploration, Explored
+from recovery.testing.exploration.exploring import explore as search
+from recovery.testing.exploration.search import NotDeterministic
+from recovery.testing.loading import ScenarioError, load
+from recovery.testing.scenario import Scenario
+from recovery.testing.steps import Module
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for. jobs None: one for each processor."""
+
+    what: str
+    faults: int
+    recoverers: int
+    seed: int
+    histories_max: int | None
+    jobs: int | None
+    stores: tuple[str, ...]
+    is_async: bool
+    out: Path | None
+
+
+def explore(output: Output, wanted: Wanted) -> ExitCode:
+    """0 if nothing is violated, 1 if something is, 2 for what cannot be explored. Raises KeyboardInterrupt after telling what was found."""
+    try:
+        subject = _subject(wanted)
+        watching = nullcontext() if output.as_json else exploring.Watching(output.paper())
+        with watching as progress:
+            explored = search(
+                subject,
+                faults=wanted.faults,
+                recoverers=wanted.recoverers,
+                seed=wanted.seed,
+                histories_max=wanted.histories_max,
+                jobs=wanted.jobs or os.cpu_count() or 1,
+                stores=wanted.stores,
+                is_async=wanted.is_async,
+                progress=None if progress is None else progress.told,
+                interruptible=True,
+            )
+        if explored.violations and wanted.out is not None:
+            wanted.out.write_text(explored.violations[0].scenario, encoding="utf-8")
+    except (ScenarioError, NotCast, NotDeterministic, OSError, ValueError) as error:
+        output.failed(type(error).__name__, str(error), int(ExitCode.USAGE), {})
+        return ExitCode.USAGE
+    output.answer(lambda: document(explored), lambda paper: exploring.report(paper, explored), on_one_line=True)
+    if explored.interrupted:
+        raise KeyboardInterrupt
+    return ExitCode.SETTLED if explored else ExitCode.FAILED
+
+
+def document(explored: Explored) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {
+        "histories": explored.histories,
+        "merged": explored.merged,
+        "states": explored.states,
+        "end_states": explored.end_states,
+        "faults": explored.faults,
+        "recoverers": explored.recoverers,
+        "seconds": round(explored.seconds, 3),
+        "complete": explored.complete,
+        "promises": list(explored.promises),
+        "repeated": explored.repeated,
+        "stores": [store.partition(":")[0] for store in explored.stores],
+        "violations": [
+            {"promise": one.promise, "problem": one.problem, "moves": one.moves, "scenario": one.scenario}
+            for one in explored.violations
+        ],
+    }
+
+
+def _subject(wanted: Wanted) -> Scenario | Exploration[..., Any]:
+    """The first scenario of a file, or what a module has under the name. Raises ScenarioError, NotCast, OSError."""
+    path = Path(wanted.what)
+    if path.suffix in {".yaml", ".yml"} or path.exists():
+        if not path.is_file():
+            raise NotCast(f"{path} is not a file. Name one scenario file, or module:name of an Exploration.")
+        scenario = load(path)[0]
+        if isinstance(scenario.workflow, Module):
+            imported(scenario.workflow.async_ if wanted.is_async else scenario.workflow.sync)
+        cast_of(scenario, is_async=wanted.is_async)
+        return scenario
+    module, colon, name = wanted.what.partition(":")
+    if not colon or not name.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
+        raise NotCast(f"{wanted.what} is neither a scenario file nor module:name of an Exploration.")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    there = found(wanted.what)
+    if not isinstance(there, Exploration):
+        problem = f"{wanted.what} is a {type(there).__name__} and no Exploration."
+        raise NotCast(f"{problem} Say what its effects come to: exploration = Exploration({name}, ..., effects={{...}}).")
+    return there

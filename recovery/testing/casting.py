@@ -1,0 +1,92 @@
+"""Casting: the effects and the program that a scenario is played with.
+
+Owns the way from what a scenario names to definitions: reservations of its own, or a module's workflow and scripts. Knows no timeline.
+Invariant: a cast keeps nothing from play to play; one may serve many.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from recovery.core.contracts import microseconds
+from recovery.definitions.effect import Effect
+from recovery.definitions.environment import Environment
+from recovery.definitions.workflow import Workflow
+from recovery.testing.effects import reserving
+from recovery.testing.scenario import Scenario
+from recovery.testing.scripted import ScriptedEnvironment
+from recovery.testing.worlds import Askable
+
+
+class NotCast(Exception):
+    """What a scenario names is not there. One sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Who plays. scripted: what acts the effects of a workflow of one's own; None: the simulated warehouse. workflow: where it is at hand,
+    and need not be imported by name."""
+
+    effects: Mapping[str, Effect[..., Any]]
+    scripted: ScriptedEnvironment | None = None
+    workflow: Workflow[..., Any] | None = None
+
+    def acting(self, workflow: Workflow[..., Any]) -> Cast:
+        """The same, with a workflow that is at hand."""
+        return replace(self, workflow=workflow)
+
+    def askable(self) -> dict[str, Askable]:
+        """What each effect can be asked, by name."""
+        return {name: _askable(made) for name, made in self.effects.items()}
+
+
+def cast_of(scenario: Scenario, *, is_async: bool, scope: Callable[[], str] | None = None) -> Cast:
+    """The cast of a scenario. scope: where its effects are, as its program says; None: where it begins. Raises NotCast."""
+    outside = scenario.environment
+    if outside.scripted is not None:
+        scripted = scripts_of(found(outside.scripted))
+        if scripted is None:
+            raise NotCast(f"{outside.scripted} is neither a ScriptedEnvironment nor an Exploration")
+        return Cast(scripted.effects, scripted)
+    declared = Environment(outside.name, scope or outside.scope)
+    return Cast(
+        {
+            name: reserving(name, stated.built(), is_async=is_async, environment=declared, timeout=stated.timeout)
+            for name, stated in outside.effects.items()
+        }
+    )
+
+
+def imported(name: str | None) -> Workflow[..., Any]:
+    """A workflow by `module:name`, or that of an Exploration. Raises NotCast with what is wrong."""
+    if name is None:
+        raise NotCast("its workflow has no form in this colour")
+    there = found(name)
+    there = there if isinstance(there, Workflow) else getattr(there, "workflow", None)
+    if not isinstance(there, Workflow):
+        raise NotCast(f"{name} is not a workflow")
+    return there
+
+
+def found(name: str) -> Any:
+    """What a module has under a name. Raises NotCast."""
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise NotCast(f"{name} cannot be imported: {error}") from error
+
+
+def scripts_of(there: Any) -> ScriptedEnvironment | None:
+    """The scripts themselves, or those of an Exploration."""
+    scripted = there if isinstance(there, ScriptedEnvironment) else getattr(there, "environment", None)
+    return scripted if isinstance(scripted, ScriptedEnvironment) else None
+
+
+def _askable(made: Effect[..., Any]) -> Askable:
+    return Askable(
+        made.probe_body is not None, made.close_body is not None, microseconds(made.timeout), made.cancel_body is not None
+    )

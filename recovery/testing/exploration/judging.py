@@ -1,0 +1,71 @@
+"""Judging: the promises in a state, with what only the journal says looked up where the same journal was judged before.
+
+Owns what is remembered from state to state. Must not know what a promise means. Invariant: what is remembered under a journal's rows and
+evidence is a function of them: reading them, and judging their verdicts again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recovery.core.errors import RecoveryError
+from recovery.ports import Journal
+from recovery.storage.reading import Loaded, read
+from recovery.testing.promises import PROMISES
+from recovery.testing.stage import Stage
+
+_OF_THE_JOURNAL = "I3"
+"""The promise that is about the journal alone; it costs as much as all others together."""
+
+
+class Judge:
+    """Judges the states of one subject."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Stage | None, int, list[Any]] = (None, 0, [])  # what was judged last: events and journal of which stage
+        self._loaded: dict[Any, Loaded] = {}
+        self._proven: dict[Any, list[str]] = {}
+
+    def problems(self, stage: Stage) -> list[str]:
+        """Every violation, with the name of its promise. A journal that cannot be read is one."""
+        keys = [_rows_of(stage.journal, row.run_id) for row in stage.journal.runs()]
+        events = len(stage.ledger.events) + len(stage.again)
+        last, self._last = self._last, (stage, events, keys)
+        if last[0] is stage and last[1:] == (events, keys):
+            return []  # a step that nobody noticed
+
+        def remembered(journal: Journal, run_id: str) -> Loaded:
+            key = next(key for key in keys if key[0].run_id == run_id)
+            if key not in self._loaded:
+                self._loaded[key] = read(journal, run_id)
+            return self._loaded[key]
+
+        try:
+            world = stage.world(remembered)
+        except RecoveryError as error:
+            return [f"unreadable: the journal cannot be read, {type(error).__name__}: {error}"]
+        found: list[str] = []
+        for name, check in PROMISES.items():
+            if name in stage.scenario.exempt:
+                continue
+            if name != _OF_THE_JOURNAL:
+                found += [f"{name}: {problem}" for problem in check(world)]
+                continue
+            proven = (*keys, world.scopes)
+            if proven not in self._proven:
+                self._proven[proven] = [f"{name}: {problem}" for problem in check(world)]
+            found += self._proven[proven]
+        return found
+
+
+def _rows_of(journal: Journal, run_id: str) -> Any:
+    there = journal.load(run_id)
+    assert there is not None, "a run that is listed is there"
+    row, rows, contracts = there
+    return (
+        row,
+        tuple(each.digest for each in rows),
+        tuple(sorted(contracts)),
+        tuple(journal.evidence(run_id)),
+        journal.incarnation(),
+    )

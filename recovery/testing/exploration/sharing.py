@@ -1,0 +1,157 @@
+"""Sharing: the last and widest part of a search, by several processes.
+
+Owns what is told to another interpreter and what comes back, as JSON. Must not know what a state is. Invariant: the parts, and so what each
+process does, depend on the subject, the bounds, the seed and the number of processes alone.
+
+Each process knows the states that were seen before the work was shared, and not those that the others see meanwhile. So some states are
+visited twice; they are counted once.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from recovery.testing.casting import cast_of, imported
+from recovery.testing.exploration.bounds import Bounds
+from recovery.testing.exploration.repeating import sampled
+from recovery.testing.exploration.search import Counts, Search, Violation
+from recovery.testing.exploration.writing import moves_of, plain
+from recovery.testing.scenario import Scenario
+from recovery.testing.steps import Module
+
+
+@dataclass(slots=True)
+class _Worker:
+    """One process and what it has said."""
+
+    process: subprocess.Popen[str]
+    work: str
+    so_far: tuple[int, int, int] = (0, 0, 0)
+    done: dict[str, Any] = field(default_factory=dict)
+
+    def attend(self) -> None:
+        """Give it its work, and read what it says until it ends."""
+        stdin, stdout = self.process.stdin, self.process.stdout
+        assert stdin is not None, "it was opened with pipes"
+        assert stdout is not None, "it was opened with pipes"
+        with stdin:
+            stdin.write(self.work)
+        with stdout:
+            for line in stdout:
+                said = json.loads(line)
+                if "so_far" in said:
+                    self.so_far = tuple(said["so_far"])
+                else:
+                    self.done = said
+        self.process.wait()
+
+
+def shared(search: Search, subject: Scenario, jobs: int, seed: int, progress: Callable[[Counts], None] | None) -> None:
+    """Finish a search with so many processes. What they found is added to it. Raises RuntimeError where one of them failed."""
+    workers = [_Worker(_started(), json.dumps(part)) for part in _parts(search, subject, jobs, seed)]
+    threads = [threading.Thread(target=worker.attend, daemon=True) for worker in workers]
+    for thread in threads:
+        thread.start()
+    try:
+        _watched(threads, workers, search, progress)
+    except KeyboardInterrupt:  # the workers have heard it, too, and tell what they have found
+        search.counts.interrupted = True
+        _watched(threads, workers, search, None)
+    finally:
+        for worker in workers:
+            if worker.process.poll() is None:
+                worker.process.kill()
+    for worker in workers:
+        if not worker.done:
+            raise RuntimeError(f"a process of the search ended with {worker.process.returncode} before it had told what it found")
+        _added(search, worker.done)
+
+
+def _watched(
+    threads: Sequence[threading.Thread], workers: Sequence[_Worker], search: Search, progress: Callable[[Counts], None] | None
+) -> None:
+    before = search.counts
+    while any(thread.is_alive() for thread in threads):
+        for thread in threads:
+            thread.join(0.1)
+        if progress is not None:
+            histories, states, waiting = (sum(numbers) for numbers in zip(*(worker.so_far for worker in workers), strict=True))
+            progress(Counts(before.histories + histories, states=before.states + states, waiting=waiting, seconds=search.elapsed()))
+
+
+def _started() -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", f"from {__name__} import work; work()"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603  # this interpreter, our module
+
+
+def _parts(search: Search, subject: Scenario, jobs: int, seed: int) -> list[dict[str, Any]]:
+    """The branches that are left, dealt like cards."""
+    branches, limit = search.taken(), search.histories_left()
+    common = {"path": sys.path, "subject": plain(subject), "is_async": search.is_async, "seed": seed, "seen": search.seen.told()}
+    common |= {"bounds": [search.bounds.faults, search.bounds.recoverers], "violations_max": search.violations_max}
+    return [
+        common
+        | {"branches": [branch.told() for branch in branches[part::jobs]]}
+        | {"histories_max": None if limit is None else limit // jobs + (part < limit % jobs)}
+        for part in range(jobs)
+    ]
+
+
+def _added(search: Search, done: dict[str, Any]) -> None:
+    counts = search.counts
+    counts.histories += done["histories"]
+    counts.merged += done["merged"]
+    counts.waiting += done["waiting"]
+    counts.interrupted = counts.interrupted or done["interrupted"]
+    search.seen.hear(done["seen"])
+    search.ends.update(bytes.fromhex(end) for end in done["ends"])
+    search.timelines += [moves_of(timeline) for timeline in done["timelines"]]
+    counts.violations += [Violation(one[0], one[1], moves_of(one[2])) for one in done["violations"]]
+
+
+def work(stdin: IO[str] | None = None, stdout: IO[str] | None = None) -> None:
+    """What a worker does: its part of the search, from what it is told. What explored code prints is no answer: it goes to stderr."""
+    told, answers = json.load(stdin or sys.stdin), stdout or sys.stdout
+    with redirect_stdout(sys.stderr):
+        _work(told, answers)
+
+
+def _work(told: dict[str, Any], stdout: IO[str]) -> None:
+    sys.path[:] = told["path"]
+    subject, is_async = Scenario.model_validate(told["subject"]), told["is_async"]
+    cast = cast_of(subject, is_async=is_async)
+    if isinstance(subject.workflow, Module):
+        cast = cast.acting(imported(subject.workflow.async_ if is_async else subject.workflow.sync))
+    last = 0.0
+
+    def progress(counts: Counts) -> None:
+        nonlocal last
+        if counts.seconds - last > 0.2:
+            last = counts.seconds
+            print(json.dumps({"so_far": [counts.histories, counts.states - known, counts.waiting]}), file=stdout, flush=True)
+
+    search = Search(
+        subject, cast, Bounds(*told["bounds"]), seed=told["seed"], is_async=is_async,
+        histories_max=told["histories_max"], violations_max=told["violations_max"], progress=progress,
+    )  # fmt: skip
+    search.seen.hear(told["seen"])
+    known = len(search.seen)
+    counts = search.go_on(told["branches"])
+    done = {
+        "histories": counts.histories,
+        "merged": counts.merged,
+        "waiting": counts.waiting,
+        "interrupted": counts.interrupted,
+        "seen": search.seen.told(beside=told["seen"]),
+        "ends": [end.hex() for end in search.ends],
+        "timelines": [plain(timeline) for timeline in sampled(search.timelines, told["seed"])],
+        "violations": [[one.promise, one.problem, plain(one.timeline)] for one in counts.violations],
+    }
+    print(json.dumps(done), file=stdout, flush=True)

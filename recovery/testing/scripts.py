@@ -1,0 +1,92 @@
+"""Scripts: what an effect of one's own comes to in a simulated environment, as a function of its arguments.
+
+Owns the way from a stored request to a value or a declared rejection, and its note in the ledger. Knows neither keys nor time. Invariant: what
+it gives is the stored form of what the user's function gave, in an envelope with a receipt's id, so that a warehouse keeps it like anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from recovery.core.contracts import Contract, Enforced, Kind, Replay
+from recovery.definitions.effect import Effect
+from recovery.definitions.rejection import Rejection, encode_rejection
+from recovery.testing.knobs import Anchor, Knobs, OnMismatch, Remembered, Value
+from recovery.testing.ledger import Declined, Executed, Ledger
+
+VALUE: Final = "value"
+"""Where the envelope has what the script gave."""
+
+
+@dataclass(slots=True)
+class ScriptRoom:
+    """In the place of a `Stockroom`: does what the script says, as often as it is told to."""
+
+    ledger: Ledger
+    effect: Effect[..., Any]
+    script: Callable[..., Any]
+    made: int = 0
+    stock: dict[str, int] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)
+
+    def take(self, key: str, wanted: Mapping[str, Any], now_us: int) -> Value | Rejection:
+        """Play the script once. Whatever it raises that is no declared rejection is its author's mistake, and is raised on."""
+        where = self.effect.signature.where
+        try:
+            given = self.script(**self.effect.signature.decode(wanted))
+        except Rejection as rejection:
+            said = encode_rejection(rejection)
+            event = Declined(at_us=now_us, key=key, error=rejection.name, value=said)
+            self.ledger.add(event, "environment", f"declines {key}: {rejection}")
+            return rejection
+        stored = self.effect.outcome.encode(given, where=where, root="result")
+        self.made += 1
+        done = Executed(at_us=now_us, key=key, arguments=dict(wanted), value=stored)
+        self.ledger.add(done, "environment", f"does {self.effect.name} under {key}: {given!r}")
+        return {"receipt": f"{self.effect.name}-{self.made}", VALUE: stored}
+
+    def take_all(self, key: str, wanted: Mapping[str, Any], now_us: int) -> Value | Rejection:
+        """A batch is scripted as a whole."""
+        return self.take(key, wanted, now_us)
+
+    def hold(self, name: str, sku: str, quantity: int) -> bool:  # noqa: ARG002  # as a stockroom's
+        """Nothing is held: a script has no stock."""
+        return False
+
+    def add(self, more: Mapping[str, int]) -> None:
+        """Nothing is there to become more."""
+
+
+def promised(contract: Contract) -> Knobs:
+    """An environment that keeps this contract, and promises no more than it: what is not remembered is forgotten at once."""
+    remembers = {
+        kept
+        for kept, replay in (
+            (Remembered.SUCCESS, Replay.REEXECUTES if contract.replay_success is Replay.REEXECUTES else Replay.ORIGINAL),
+            (Remembered.REJECTION, contract.replay_rejection),
+            (Remembered.FAILURE, contract.replay_failure),
+        )
+        if replay in {Replay.ORIGINAL, Replay.CURRENT, Replay.INDETERMINATE}
+    }
+    lookup = contract.lookup
+    return Knobs(
+        window=None if contract.window_us is None or contract.kind is Kind.COTRANSACTIONAL else _lasts(contract.window_us),
+        window_starts=Anchor.FIRST_SEEN if contract.window_starts == Anchor.FIRST_SEEN.value else Anchor.COMPLETED,
+        remembers=frozenset(remembers),
+        mismatch=OnMismatch.REFUSES if contract.mismatch_checked else OnMismatch.REPLAYS,
+        lag=_lasts(0 if lookup is None else lookup.lag_us),
+        retention=None if lookup is None or lookup.retention_us is None else _lasts(lookup.retention_us),
+        fail_open=contract.fail_open,
+        tombstone=contract.close,
+        replay=Replay.CURRENT if contract.replay_success is Replay.CURRENT else Replay.ORIGINAL,
+        enforces=contract.enforced,
+        asking_raises=contract.enforced is Enforced.EPOCH,
+        disconnect_cancels=contract.disconnect_cancels,
+    )
+
+
+def _lasts(us: int) -> timedelta:
+    return timedelta(microseconds=us)

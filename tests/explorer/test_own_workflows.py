@@ -1,0 +1,89 @@
+"""A user's own workflows, explored with scripts and fakes in the place of services."""
+
+from __future__ import annotations
+
+import pytest
+
+from recovery import Call, Run, contracts, effect, workflow
+from recovery.testing import AS_IT_STANDS, Exploration, NotDeterministic, ScriptedEnvironment, explore
+from tests.explorer import flows
+from tests.scenarios.playing import played, written
+
+
+@pytest.mark.parametrize("what", [flows.exploration, flows.async_exploration, flows.honest], ids=["scripts", "async", "a fake"])
+def test_the_promises_hold_for_a_workflow_that_was_not_edited(what: Exploration[..., object]) -> None:
+    explored = explore(what, faults=1, recoverers=1)
+    assert [found.problem for found in explored.violations] == []
+    assert explored.complete
+    assert explored.histories > 50
+
+
+def test_a_workflow_with_its_arguments_is_explored_like_its_exploration() -> None:
+    effects = {flows.reserve: flows.booked, flows.tell: lambda text: None}
+    one = explore(flows.repair, "A", effects=effects, faults=1, recoverers=1)
+    two = explore(flows.exploration, faults=1, recoverers=1)
+    assert (one.histories, one.states, one.end_states) == (two.histories, two.states, two.end_states)
+
+
+def test_a_script_that_declines_declines_in_every_history() -> None:
+    explored = explore(flows.repair, "gone", effects={flows.reserve: flows.booked, flows.tell: lambda text: None}, faults=1)
+    assert explored
+    assert explored.complete
+
+
+def test_a_fake_that_forgets_its_keys_is_found_and_replays_as_failing() -> None:
+    [found] = explore(flows.lying, faults=1, recoverers=1).violations
+    assert found.promise == "I1"
+    assert found.moves <= 3
+    assert "tests.explorer.flows:lying" in found.scenario
+    assert any("I1: " in problem for problem in played(written(found.scenario)).problems)
+
+
+def test_a_workflow_that_catches_its_own_death_reaches_nothing() -> None:
+    flows.tried.clear()
+    explored = explore(flows.clutched, faults=1, recoverers=1)
+    assert explored, explored.violations
+    assert {said.partition(":")[0] for said in flows.tried} == {"perform", "decide", "attempt"}
+    assert {said.partition(": ")[2] for said in flows.tried} <= {"Unwind", "Killed"}
+
+
+def test_what_is_not_deterministic_is_refused() -> None:
+    with pytest.raises(NotDeterministic, match="reads no clock"):
+        explore(flows.moodiness)
+
+
+def test_an_effect_without_a_script_reaches_no_service() -> None:
+    [found] = explore(flows.repair, "A", effects={flows.reserve: flows.booked}).violations
+    assert found.promise == "bug"
+    assert "effect tell has no script" in found.problem
+
+
+def test_what_cannot_be_explored_is_refused_before_it_is_played() -> None:
+    with pytest.raises(TypeError, match="effects="):
+        explore(flows.repair, "A")
+    with pytest.raises(ValueError, match="zero or more"):
+        explore(flows.exploration, faults=-1)
+
+    @effect(contracts.Opaque(), name="tell")
+    def tell(call: Call, *, text: str) -> None: ...
+
+    with pytest.raises(ValueError, match="two effects are named tell"):
+        ScriptedEnvironment({tell: AS_IT_STANDS, flows.tell: AS_IT_STANDS})
+
+
+def test_a_workflow_that_cannot_run_undisturbed_is_not_explored() -> None:
+    @workflow
+    def misnamed(run: Run) -> int:
+        return run.decide("a name with blanks", lambda: 1)
+
+    with pytest.raises(ValueError, match="Undisturbed, the run ends: step name"):
+        explore(misnamed, effects={flows.reserve: flows.booked})
+
+
+def test_a_history_of_a_workflow_without_a_name_says_so() -> None:
+    @workflow
+    def grabbing(run: Run) -> str:
+        return run.perform(flows.grab(units=1)).id
+
+    [found] = explore(grabbing, effects=ScriptedEnvironment({flows.grab: AS_IT_STANDS}, fresh=flows.reopened)).violations
+    assert "not_at_module_level" in found.scenario
