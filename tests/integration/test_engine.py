@@ -18,6 +18,7 @@ from recovery.core.entries import Attempt, Intent, Settled, Status, Verdict
 from recovery.core.ids import Epoch
 from recovery.core.policy import Budget, Lease
 from recovery.ports import Evidence, Journal
+from recovery.testing import ManualClock
 
 from .world import DAY, QUICK, Killed, OutOfStock, Shop, keyed, kinds, once
 
@@ -123,7 +124,7 @@ def test_s15_a_down_environment_leaves_the_run_unresolved_until_it_is_back(journ
     def order(run: Run) -> int:
         return run.perform(reserve(units=2), key="k")
 
-    with Engine(journal, workflows=[order], budget=QUICK) as engine:
+    with Engine(journal, workflows=[order], budget=QUICK, clock=ManualClock()) as engine:  # twenty silences back off for seconds
         with pytest.raises(Killed):
             engine.run("r", order)
         shop.down = True
