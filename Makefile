@@ -9,6 +9,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 TORCH_VENV := build/torch-venv
 TORCH ?= torch==2.13.0
 
+# Where bytecode is not kept, each of the hundreds of processes that the tests start compiles everything again.
+unexport PYTHONDONTWRITEBYTECODE
+
 BENCH_VENV := build/bench-venv
 JUDGE_VENV := build/judge-venv
 

@@ -18,7 +18,7 @@ from recovery.ports import Journal
 from recovery.storage import open_journal
 from recovery.storage.migrate import migrate
 from recovery.storage.schema import VERSION_TABLE, metadata
-from tests.postgres import PostgresServer, serving
+from tests.postgres import IN_MEMORY, PostgresServer, room_in_memory, serving
 from tests.warm import WarmParent
 
 pytest_plugins = ["pytester"]
@@ -29,9 +29,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """A suite that was started in the background ignores interrupts, and so would each program that a test starts and interrupts."""
+    # A suite that was started in the background ignores interrupts, and so would each program that a test starts and interrupts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # What a test writes outlives its processes there, which is all that a test can see; waiting for a disk costs more than most of what is written.
+    if room_in_memory():
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

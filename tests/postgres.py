@@ -88,7 +88,7 @@ class PostgresServer:
 def serving() -> Iterator[PostgresServer]:
     """A server of one's own, until the end of the block; nothing of it stays."""
     # Not below pytest's own directory: a socket's path may have 107 bytes only, and the server runs as a user of its own.
-    directory = Path(tempfile.mkdtemp(prefix="recovery-pg-", dir=IN_MEMORY if _has_room() else None))
+    directory = Path(tempfile.mkdtemp(prefix="recovery-pg-", dir=IN_MEMORY if room_in_memory() else None))
     try:
         server = PostgresServer(directory / "data")
         try:
@@ -99,6 +99,6 @@ def serving() -> Iterator[PostgresServer]:
         shutil.rmtree(directory)
 
 
-def _has_room() -> bool:
+def room_in_memory() -> bool:
     """A container's may be small. In memory a commit does not wait for a disk that others are using; nothing here outlives the power."""
     return os.access(IN_MEMORY, os.W_OK) and shutil.disk_usage(IN_MEMORY).free > ROOM
