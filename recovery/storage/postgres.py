@@ -22,10 +22,12 @@ from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import forks
 from recovery.storage import statements as say
 from recovery.storage.faults import MIGRATE, WRITING, translated
-from recovery.storage.schema import VERSION, evidence, hold
+from recovery.storage.schema import OPEN_PREDICATE, VERSION, evidence, hold, run_open
 from recovery.storage.schema import run as run_table
 from recovery.storage.urls import shown
 from recovery.storage.version import schema_version
+
+run_open.dialect_kwargs["postgresql_where"] = sa.text(OPEN_PREDICATE)  # said here for the sake of who has SQLite: see there
 
 # Bounds on silence: a peer that vanished must not hold a caller for the quarter of an hour that TCP would wait.
 _PATIENCE: Final = {

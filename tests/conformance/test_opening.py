@@ -563,6 +563,7 @@ def test_a_current_database_costs_no_alembic(store_url: str) -> None:
     modules = imported(store_url)
     assert "sqlalchemy" in modules
     assert "alembic" not in modules
+    assert ("sqlalchemy.dialects.postgresql" in modules) is store_url.startswith("postgresql")
 
 
 def test_importing_and_opening_cost_no_driver() -> None:
