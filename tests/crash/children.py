@@ -138,8 +138,37 @@ def _taken(file: Path) -> str:
     return text
 
 
+class Forked:
+    """One worker from a nursery, for a test that waits for it and signals it."""
+
+    def __init__(self, nursery: Nursery, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._nursery = nursery
+        self._started = nursery.start(arguments, environment)
+        self._ended: Ended | None = None
+        self.pid = self._started.pid
+
+    def wait_until_stopped(self) -> None:
+        """Return when the process has been stopped by a signal. Fails if it ends instead."""
+        self._ended = self._nursery.wait(self._started, stopped=True)
+        assert self._ended is None, f"the worker ended and never stopped: {self._ended}"
+
+    def go_on(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def wait(self) -> Ended:
+        self._ended = ended = self._nursery.wait(self._started)
+        assert ended is not None
+        return ended
+
+    def end(self) -> None:
+        """Nothing of it is left afterwards, whatever the test did."""
+        if self._ended is None:
+            os.kill(self.pid, signal.SIGKILL)  # works on a stopped process too
+            self.wait()
+
+
 class Child:
-    """One worker started by itself, as a user would."""
+    """One worker in a fresh interpreter, as a user would start it: for programs that are traced or spoilt. As `Forked` otherwise."""
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], command: Sequence[str] = COMMAND) -> None:
         self._process = subprocess.Popen(
@@ -174,7 +203,7 @@ class Child:
 
 
 @contextmanager
-def started(*children: Child) -> Iterator[tuple[Child, ...]]:
+def started(*children: Child | Forked) -> Iterator[tuple[Child | Forked, ...]]:
     try:
         yield children
     finally:

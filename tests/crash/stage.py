@@ -26,7 +26,7 @@ from recovery.examples.inventory.process import Inventory
 from recovery.ports import Journal
 from recovery.storage import open_journal
 from recovery.storage.reading import read
-from tests.crash.children import COMMAND, Child, Ended, Nursery
+from tests.crash.children import Child, Ended, Forked, Nursery, spoilt
 from tests.crash.worker import STOP, UNITS
 from tests.crash.workflows import KEYS, SCARCE, SERVICE, WORKFLOWS
 
@@ -121,8 +121,11 @@ class Story:
         self.check_growth()
         return ended
 
-    def child(self, command: str, armed: str = "", stop_at: str = "", program: Sequence[str] = COMMAND, **options: float) -> Child:
-        return Child(self.arguments(command, **options), self.environment(armed, stop_at), program)
+    def child(self, command: str, armed: str = "", stop_at: str = "", **options: float) -> Forked:
+        return Forked(self.stage.nursery, self.arguments(command, **options), self.environment(armed, stop_at))
+
+    def spoilt_child(self, way: str, command: str, **options: float) -> Child:
+        return Child(self.arguments(command, **options), self.environment(), spoilt(way))
 
     # -- what must hold ------------------------------------------------------------------------------------------------
 

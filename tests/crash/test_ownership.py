@@ -11,7 +11,7 @@ from recovery.clocks import read_boot_us
 from recovery.core.entries import Observation, Source, decode
 from recovery.core.errors import LeaseUnavailable
 from recovery.core.ids import Epoch
-from tests.crash.children import PYTHON, ROOT, spoilt, started, surroundings
+from tests.crash.children import PYTHON, ROOT, started, surroundings
 from tests.crash.stage import Stage
 from tests.crash.workflows import SERVICE
 
@@ -114,12 +114,12 @@ def test_a_frozen_owner_is_refused_though_its_successor_has_written_nothing_yet(
 def test_a_process_frozen_inside_a_commit_holds_up_its_sqlite_file_until_it_is_killed(sqlite_stage: Stage) -> None:
     """Not promised: a file has one write lock, and a stopped process does not give it back. Whoever comes is told so, and loses nothing."""
     story = sqlite_stage.new_run("plain", "sync")
-    with started(story.child("run", program=spoilt("freezing"), lease=HOUR)) as (frozen,):
+    with started(story.spoilt_child("freezing", "run", lease=HOUR)) as (frozen,):
         frozen.wait_until_stopped()
         before = story.rows()
         assert [row.kind for row in before] == ["opened", "decision"]
         other = sqlite_stage.new_run("plain", "sync")
-        with started(other.child("run", program=spoilt("impatient"))) as (held_up,):
+        with started(other.spoilt_child("impatient", "run")) as (held_up,):
             ended = held_up.wait()
         assert (ended.returncode, ended.report["error"]) == (4, "StoreUnavailable"), ended
         assert "database is locked" in ended.report["message"]
