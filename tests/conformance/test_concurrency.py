@@ -146,7 +146,8 @@ def in_process(url: str, number: int, barrier: Any, results: Any) -> None:
 
 def test_eight_processes_start_on_one_database_at_once(store_url: str) -> None:
     """On SQLite the file does not exist: one of them creates it, and nobody sees it half made."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")  # each a process of its own, and none pays for the imports again
+    context.set_forkserver_preload([__name__, "recovery.storage.postgres", "recovery.storage.sqlite"])
     barrier, results = context.Barrier(MANY), context.Queue()
     children = [context.Process(target=in_process, args=(store_url, number, barrier, results)) for number in range(MANY)]
     for child in children:

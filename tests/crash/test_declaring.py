@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +13,7 @@ from recovery import Answer, Call, Engine, Environment, Found, Run, contracts, e
 from recovery.crashpoints import POINTS, VARIABLE, hooked
 from recovery.storage import open_journal
 from tests.crash.test_points import DECLARED
+from tests.warm import WarmParent
 
 
 class Gone(BaseException):
@@ -39,7 +39,9 @@ PLACES = [("sqlite_url", point) for point in POINTS if point.startswith(DECLARED
 
 
 @pytest.mark.parametrize(("url", "point"), PLACES)
-def test_a_declaration_killed_there_is_made_by_the_next_one(request: pytest.FixtureRequest, url: str, point: str) -> None:
+def test_a_declaration_killed_there_is_made_by_the_next_one(
+    request: pytest.FixtureRequest, warm_parent: WarmParent, tmp_path: Path, url: str, point: str
+) -> None:
     """It is never in force without who made it and why, and what it is about is not touched."""
     store_url = request.getfixturevalue(url)
 
@@ -51,12 +53,12 @@ def test_a_declaration_killed_there_is_made_by_the_next_one(request: pytest.Fixt
         engine.run("r", order)
     journal = open_journal(store_url)
     before = journal.load("r")
-    declaring = [sys.executable, "-m", "recovery", "restored", "--db", store_url, "--by", "kim", "--reason", "disk failed"]
-    ended = subprocess.run(declaring, env=os.environ | {VARIABLE: point}, capture_output=True, timeout=60)
+    declaring = ["-m", "recovery", "restored", "--db", store_url, "--by", "kim", "--reason", "disk failed"]
+    ended = warm_parent.run(declaring, directory=tmp_path, environment=os.environ | {VARIABLE: point})
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     raised, noted = journal.incarnation() > 0, len(journal.evidence("")) == 1
     assert (raised, noted) == (point == "incarnation.after", point != "restored.before")
-    subprocess.run(declaring, env=os.environ, capture_output=True, timeout=60, check=True)
+    warm_parent.run(declaring, directory=tmp_path, environment=os.environ).check_returncode()
     assert journal.incarnation() > 0
     assert journal.load("r") == before
     with Engine(store_url, workflows=[order]) as engine:

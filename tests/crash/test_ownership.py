@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,6 +15,7 @@ from recovery.core.ids import Epoch
 from tests.crash.children import PYTHON, ROOT, started, surroundings
 from tests.crash.stage import Stage
 from tests.crash.workflows import SERVICE
+from tests.warm import WarmParent
 
 HOUR = 3600.0
 ROUNDS = 20
@@ -42,21 +44,21 @@ def test_a_living_owner_is_named_and_left_alone(stage: Stage, colour: str) -> No
     story.check_once()
 
 
-def test_the_command_names_a_living_owner(stage: Stage) -> None:
+def test_the_command_names_a_living_owner(stage: Stage, warm_parent: WarmParent) -> None:
     story = stage.new_run("plain", "sync")
     with started(story.child("run", stop_at="send.after:1", lease=HOUR)) as (owner,):
         owner.wait_until_stopped()
-        refused = command(stage, story.run_id, "--no-wait")
+        refused = command(warm_parent, stage, story.run_id, "--no-wait")
         assert refused.returncode == 7
         assert f"process {owner.pid} on " in refused.stderr
         assert "Traceback" not in refused.stderr
 
 
-def test_the_command_recovers_a_killed_run(stage: Stage) -> None:
+def test_the_command_recovers_a_killed_run(stage: Stage, warm_parent: WarmParent) -> None:
     """The whole way of a person: the command, its document and its status; a second time it says the same."""
     story = stage.new_run("plain", "sync")
     assert story.work("run", "send.after:1").killed
-    first, again = (command(stage, story.run_id, "--json") for _ in range(2))
+    first, again = (command(warm_parent, stage, story.run_id, "--json") for _ in range(2))
     assert (first.returncode, again.returncode) == (0, 0), first.stderr
     story.check_growth()
     assert json.loads(story.outcome_bytes()) == story.expected()
@@ -195,13 +197,8 @@ def racers(stage: Stage) -> Iterator[tuple[Racer, Racer]]:
         yield left, right
 
 
-def command(stage: Stage, run_id: str, *options: str) -> subprocess.CompletedProcess[str]:
+def command(warm_parent: WarmParent, stage: Stage, run_id: str, *options: str) -> subprocess.CompletedProcess[str]:
     """`recover --run-id`, as a person runs it."""
     arguments = ["--run-id", run_id, "--db", stage.url, "--app", "tests.crash.app:engine", *options]
-    return subprocess.run(
-        [*PYTHON, "-m", "recovery", *arguments],
-        env=surroundings({SERVICE: stage.inventory.url}),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    environment = os.environ | {SERVICE: stage.inventory.url}
+    return warm_parent.run(["-W", "error", "-m", "recovery", *arguments], directory=ROOT, environment=environment)

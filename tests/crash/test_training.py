@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from itertools import count
@@ -19,8 +19,8 @@ from recovery.checkpoint.reference import ReferenceTrainer
 from recovery.core.entries import Intent, Settled, Status
 from recovery.crashpoints import VARIABLE
 from recovery.examples.inventory.process import Inventory, serve
-from tests.crash.children import surroundings
 from tests.crash.training import RESERVED_AT, SAVED_AT, UPDATES
+from tests.warm import WarmParent
 
 STOCK = 10_000
 PROGRAM = Path(__file__).with_name("training.py")
@@ -47,7 +47,8 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inventory]:
 class Story:
     """One training run and everything it leaves."""
 
-    def __init__(self, directory: Path, url: str, warehouse: Inventory) -> None:
+    def __init__(self, directory: Path, url: str, warehouse: Inventory, warm_parent: WarmParent) -> None:
+        self.directory, self.warm_parent = directory, warm_parent
         self.run_id = f"training-{next(_numbers)}"
         self.store, self.log, self.url, self.warehouse = directory / "store", directory / "log", url, warehouse
         self.log.touch()
@@ -55,8 +56,8 @@ class Story:
 
     def worker(self, die_after: int = 0, crash_at: str = "") -> subprocess.CompletedProcess[str]:
         where = {"RECOVERY_DB": self.url, "INVENTORY_URL": self.warehouse.url} | ({VARIABLE: crash_at} if crash_at else {})
-        command = [sys.executable, "-W", "error", str(PROGRAM), self.run_id, str(self.store), str(self.log), str(die_after)]
-        return subprocess.run(command, env=surroundings(where), capture_output=True, text=True, timeout=110, check=False)
+        arguments = ["-W", "error", str(PROGRAM), self.run_id, str(self.store), str(self.log), str(die_after)]
+        return self.warm_parent.run(arguments, directory=self.directory, environment=os.environ | where, timeout=110)
 
     def updates(self) -> list[tuple[int, str]]:
         return [(int(number), digest) for number, digest in (line.split() for line in self.log.read_text().splitlines())]
@@ -82,8 +83,8 @@ class Story:
 
 
 @pytest.fixture
-def story(tmp_path: Path, store_url: str, warehouse: Inventory) -> Story:
-    return Story(tmp_path, store_url, warehouse)
+def story(tmp_path: Path, store_url: str, warehouse: Inventory, warm_parent: WarmParent) -> Story:
+    return Story(tmp_path, store_url, warehouse, warm_parent)
 
 
 def test_w17_a_restored_checkpoint_repeats_arithmetic_and_no_reservation(story: Story) -> None:

@@ -19,6 +19,7 @@ import select
 import signal
 import socket
 import sys
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -60,8 +61,10 @@ ROOM = 1 << 20
 
 def main() -> None:
     """Serve who connects to the socket that the first argument numbers, until standard input ends. Returns in every child too, at its end."""
-    for name in IMPORTED:
-        importlib.import_module(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # for the programs that ask for it too late
+        for name in IMPORTED:
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()  # a collection in a child would touch every object, and so copy every page that it shares with its parent
     door = socket.socket(fileno=int(sys.argv[1]))
@@ -120,13 +123,17 @@ class Request:
     directory: str
     arguments: list[str]
     environment: dict[str, str]
+    strict: bool
+    """Whether warnings are errors: `-W error` before all other arguments."""
 
     @classmethod
     def read(cls, message: bytes) -> Self:
         directory, number, *rest = os.fsdecode(message).split("\0")
-        environment = dict(variable.split("=", 1) for variable in rest[int(number) :])
+        arguments, variables = rest[: int(number)], rest[int(number) :]
+        environment = dict(variable.split("=", 1) for variable in variables)
         environment.pop(DOOR, None)
-        return cls(directory, rest[: int(number)], environment)
+        strict = arguments[:2] == ["-W", "error"]
+        return cls(directory, arguments[2:] if strict else arguments, environment, strict)
 
     @property
     def warm(self) -> bool:
@@ -145,6 +152,9 @@ class Request:
         os.chdir(self.directory)
         os.environ.clear()
         os.environ.update(self.environment)
+        if self.strict:
+            sys.warnoptions.append("error")
+            warnings.simplefilter("error")
         importlib.reload(importlib.import_module("recovery.crashpoints"))
         if self.arguments[0] == "-m":
             sys.argv, sys.path[0] = self.arguments[1:], str(Path.cwd())

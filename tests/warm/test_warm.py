@@ -21,7 +21,7 @@ import asyncio, gc, json, os, random, resource, signal, sys, threading, warnings
 streams = (sys.stdin, sys.stdout, sys.stderr)
 print(json.dumps({
     "arguments": sys.argv, "path": sys.path, "directory": os.getcwd(), "environment": dict(os.environ), "name": __name__, "file": __file__,
-    "main": sys.modules["__main__"].__dict__ is globals(), "flags": str(sys.flags), "warnings": len(warnings.filters), "collects": gc.isenabled(),
+    "main": sys.modules["__main__"].__dict__ is globals(), "flags": str(sys.flags), "warnings": [str(each) for each in warnings.filters], "options": sys.warnoptions, "collects": gc.isenabled(),
     "streams": [[s.fileno(), s.mode, s.encoding, s.errors, s.isatty(), s.line_buffering, s.write_through] for s in streams],
     "originals": [sys.__stdin__ is sys.stdin, sys.__stdout__ is sys.stdout, sys.__stderr__ is sys.stderr],
     "open": sorted(os.listdir("/proc/self/fd")), "threads": threading.active_count(), "umask": os.umask(0o22),
@@ -43,6 +43,7 @@ ENDS = {
     "with what its finalizers say": "class A:\n    def __del__(self): print('gone')\na = A()",
     "killed": "import os, signal; print('lost'); os.kill(os.getpid(), signal.SIGKILL)",
     "with a traceback": "def f():\n    raise KeyError('gone')\nf()",
+    "with a warning": "import warnings; warnings.warn('told', stacklevel=1)",
     "terminated": "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
     "without its output": "import os; os.close(1); print('nobody hears')",
 }
@@ -56,11 +57,11 @@ def directory(tmp_path: Path) -> Path:
 def both(
     warm_parent: WarmParent, directory: Path, source: str, *arguments: str
 ) -> tuple[subprocess.CompletedProcess[str], subprocess.CompletedProcess[str]]:
-    """The program forked, and the same program in a fresh interpreter."""
+    """The program forked, and the same program in a fresh interpreter. Arguments before "program.py" are Python's."""
     (directory / "program.py").write_text(source)
     environment = {**os.environ, "OF_ITS_OWN": "yes"}
-    warm = warm_parent.run(["program.py", *arguments], directory=directory, environment=environment)
-    command = [sys.executable, "program.py", *arguments]
+    warm = warm_parent.run(arguments or ["program.py"], directory=directory, environment=environment)
+    command = [sys.executable, *(arguments or ["program.py"])]
     fresh = subprocess.run(
         command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60
     )
@@ -72,8 +73,9 @@ def below_the_parent(traceback: str) -> str:
     return re.sub(rf'  File "{parent.__file__}", .*\n    .*\n', "", traceback)
 
 
-def test_it_sees_what_a_fresh_process_sees(warm_parent: WarmParent, directory: Path) -> None:
-    warm, fresh = both(warm_parent, directory, PROBE, "one", "--two", "ü")
+@pytest.mark.parametrize("options", [[], ["-W", "error"]], ids=" ".join)
+def test_it_sees_what_a_fresh_process_sees(warm_parent: WarmParent, directory: Path, options: list[str]) -> None:
+    warm, fresh = both(warm_parent, directory, PROBE, *options, "program.py", "one", "--two", "ü")
     assert (warm.returncode, warm.stderr) == (0, "")
     assert warm.stdout == fresh.stdout
 
