@@ -34,7 +34,7 @@ def read_back(disk: Disk, path: Path, manifest: Manifest, written: Sequence[Writ
         return
     _require_same(disk, path / FILE, manifest.to_bytes())
     if policy is ReadBack.FULL:
-        in_streams(streams, lambda entry: _require_digest(disk, path / entry.name, entry.blake3), manifest.files)
+        in_streams(streams, lambda entry: _require_digest(disk, path / entry.name, entry.blake3, forget=True), manifest.files)
         return
     (state,) = [entry for entry in manifest.files if entry.name == STATE]
     _require_digest(disk, path / STATE, state.blake3)
@@ -42,11 +42,12 @@ def read_back(disk: Disk, path: Path, manifest: Manifest, written: Sequence[Writ
         require_samples(disk, path / each.entry.name, each, set(manifest.inside(each.entry.name)))
 
 
-def _require_digest(disk: Disk, path: Path, expected: str) -> None:
+def _require_digest(disk: Disk, path: Path, expected: str, *, forget: bool = False) -> None:
     hashed = blake3()
     with opened(disk, path) as (file, size):
         buffer = memoryview(bytearray(min(PIECE, size + 1)))  # of an empty file, too, its end is found by reading on
-        disk.forget_cache(file)
+        if forget:
+            disk.forget_cache(file)
         while count := disk.read_into(file, buffer):
             hashed.update(buffer[:count])
     if hashed.hexdigest() != expected:

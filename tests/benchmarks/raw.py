@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from recovery.checkpoint.files import LocalDisk
+
 CHUNK = 8 << 20  # bytes of one call; larger ones are no faster
 
 
@@ -45,7 +47,7 @@ def write_in_steps(directory: Path, arrays: Sequence[np.ndarray]) -> Path:
     for name, content in {"shard": b"".join(arrays), "state": b"-" * 2000, "manifest": b"-" * 4000}.items():
         files.append(opened := os.open(aside / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         os.write(opened, content)
-        os.posix_fadvise(opened, 0, 0, os.POSIX_FADV_DONTNEED)  # the device begins
+        LocalDisk().start_sync(opened, 0, len(content))
     for opened in files:
         os.fsync(opened)
         os.close(opened)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from recovery.checkpoint.errors import CheckpointError, SaveFailed, SpaceMissing
-from recovery.checkpoint.files import LocalDisk
+from recovery.checkpoint.files import LocalDisk, _sync_file_range
 from recovery.checkpoint.manifest import FILE, STATE
 from recovery.checkpoint.retention import Keep
 from recovery.checkpoint.saving import LARGE_BYTES, WAITING
@@ -212,6 +213,18 @@ def test_the_power_cut_sees_a_rename_that_was_not_preceded_by_a_sync(tmp_path: P
     cut.lay_out(tmp_path / "left", names_kept=True, content=CONTENTS["zeros for what was not synced"])
     with pytest.raises(CheckpointError):
         CheckpointStore(tmp_path / "left" / "run").load_latest("weights")
+
+
+def test_the_device_is_told_to_begin_where_the_system_can_and_a_refusal_is_no_error(tmp_path: Path) -> None:
+    begin = _sync_file_range()
+    assert (begin is not None) is (sys.platform == "linux")
+    disk = LocalDisk()
+    file = disk.create(tmp_path / "file")
+    disk.write(file, b"x" * 10_000)
+    assert begin is None or begin(file, 0, 10_000, 2) == 0
+    disk.start_sync(file, 0, 10_000)
+    disk.start_sync(-1, 0, 10_000)
+    disk.close(file)
 
 
 def test_the_local_disk_syncs_for_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
