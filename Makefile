@@ -15,8 +15,11 @@ unexport PYTHONDONTWRITEBYTECODE
 BENCH_VENV := build/bench-venv
 JUDGE_VENV := build/judge-venv
 
+# What runs side by side is shown one after the other, by a make that can.
+TOGETHER := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch power replay sweep matrix model fuzz soak explore mutants judge bench-checkpoint lint format docs clean
+.PHONY: help demo test test-torch power replay sweep matrix model fuzz soak explore mutants judge bench-checkpoint lint lint-style lint-types lint-pyright lint-imports format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,10 +69,19 @@ judge: $(VENV)/.test $(if $(ONLY),,$(JUDGE_VENV)/.peers) ## recovery and its pee
 	$(BIN)/python -m tests.judge $(if $(ONLY),--only $(ONLY),--peers $(JUDGE_VENV)/bin/python --page)
 
 lint: $(VENV)/.test ## ruff, mypy, pyright, import contracts
+	@$(MAKE) --no-print-directory --jobs=2 $(TOGETHER) lint-types lint-pyright lint-style lint-imports
+
+lint-style:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+lint-types:
 	$(BIN)/mypy
+
+lint-pyright:
 	$(BIN)/pyright
+
+lint-imports:
 	$(BIN)/lint-imports
 
 format: $(VENV)/.test ## rewrite the code the way lint wants it
