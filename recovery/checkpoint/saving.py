@@ -13,7 +13,7 @@ import errno
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -62,6 +62,7 @@ class Known:
     """What earlier saves of this process found. A committed checkpoint does not change, so only what is new is looked at."""
 
     looked: dict[str, Candidate]
+    prepared: bool = False
     trash: Counter[str] | None = None
     """What this process has put into the trash and not deleted: how many `directories`, and their `bytes`. None: what is there is not known."""
 
@@ -83,11 +84,16 @@ class Session:
 
 
 def prepare(place: Place) -> None:
-    """Make the directories that are missing, those above the store included. Durable on return."""
+    """Make the directories that are missing, those above the store included. Durable on return, and so are those that were there: who made
+    them may have crashed, or been refused, before they were."""
     for directory in place.directories():
         if not directory.is_dir():
             with around("checkpoint.prepare"):
                 _make(place, directory)
+    with around("checkpoint.prepare"):
+        with suppress(PermissionError):  # whoever may not read the directory above cannot sync it
+            place.disk.sync_directory(place.root.parent)
+        place.disk.sync_directory(place.root)
 
 
 def _make(place: Place, directory: Path) -> None:
@@ -109,7 +115,9 @@ def begun(place: Place, known: Known, *, needed_bytes: int, wait_seconds: float)
     """
     with ExitStack() as ours:
         with _unbegun(place):
-            prepare(place)
+            if not (known.prepared and place.checkpoints.is_dir()):
+                prepare(place)
+                known.prepared = True
             ours.enter_context(lease.held(place.root, wait_seconds=wait_seconds))
             found = known.refresh(place)
             _sweep(place, found)
@@ -171,14 +179,20 @@ def _make_room(place: Place, known: Known, keep: Keep) -> None:
 
 
 def point(place: Place, manifest: Manifest) -> None:
-    """Make `CURRENT` say which one is the newest. It is replaced whole and not synced: nothing is decided by it, and a flush is not cheap."""
+    """Make `CURRENT` say which one is the newest. It is replaced whole and not synced: nothing is decided by it, and a flush is not cheap. Nor is a
+    save failed by it, whose checkpoint exists: what refuses is told in the log, and the old hint stays."""
     aside = place.root / f".CURRENT-{secrets.token_hex(8)}"
     with around("checkpoint.current"):
         said = canonical({"name": manifest.name, "id": manifest.id})
-        with created(place.disk, aside) as file:
-            place.disk.reserve(file, len(said))  # what has its place on the device need not go there before the replacement
-            place.disk.write(file, said)
-        place.disk.replace(aside, place.current)
+        try:
+            with created(place.disk, aside) as file:
+                place.disk.reserve(file, len(said))  # what has its place on the device need not go there before the replacement
+                place.disk.write(file, said)
+            place.disk.replace(aside, place.current)
+        except OSError as error:
+            _log.warning("the hint CURRENT was not written", store=str(place.root), problem=error.strerror or str(error))
+            with suppress(OSError):
+                place.disk.unlink(aside)
 
 
 def require_space(place: Place, needed_bytes: int) -> None:
@@ -227,12 +241,13 @@ def _refusals(place: Place, attempt: Attempt) -> Iterator[None]:
     try:
         yield
     except BaseException as error:  # an interrupt, too, leaves no attempt behind; raised again
+        fate = _FATES[attempt.committed, attempt.durable]
         try:
             attempt.abandon()
         except OSError as also:
+            fate = "Nothing was committed; what was written could not be removed, and the next save sweeps it."
             error.add_note(f"What was written could not be removed ({also}); the next save sweeps it.")
         if isinstance(error, OSError):
-            fate = _FATES[attempt.committed, attempt.durable]
             advice = "Make room, then save again." if error.errno in FULL else "Look at the disk, then save again."
             raise _failed(
                 place, Path(str(error.filename or attempt.path)).name, error.strerror or str(error), fate, advice

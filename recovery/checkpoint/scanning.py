@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from recovery.checkpoint.errors import CheckpointError, CheckpointInvalid
+from recovery.checkpoint.errors import CheckpointError, CheckpointInvalid, StoreRefused
 from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.layout import NAME, TEMPORARY_NAME, Place, sequence_of
 from recovery.checkpoint.manifest import Manifest
@@ -101,6 +101,8 @@ def rejected(name: str, error: CheckpointError | OSError) -> Rejected:
     and not fit."""
     if isinstance(error, CheckpointInvalid):
         return Rejected(name, error.reason, f"{error.where}: {error.problem}", damaged=error.reason not in WHOLE)
+    if isinstance(error, StoreRefused):
+        return Rejected(name, "unreadable", error.fields["problem"], damaged=False)
     if isinstance(error, CheckpointError):
         return Rejected(name, type(error).__name__, str(error), damaged=False)
     return Rejected(name, "unreadable", error.strerror or type(error).__name__, damaged=False)

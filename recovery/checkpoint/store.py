@@ -6,6 +6,7 @@ afterwards, and what is returned was validated in full.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +15,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from recovery import logs
 from recovery.checkpoint import lease, marks
 from recovery.checkpoint.choosing import Choosing
 from recovery.checkpoint.draft import Draft, drafted
-from recovery.checkpoint.errors import NotACandidate, NothingToRestore
+from recovery.checkpoint.errors import NotACandidate, NothingToRestore, StoreRefused
 from recovery.checkpoint.files import Disk, LocalDisk
 from recovery.checkpoint.kinds import Kind, require
 from recovery.checkpoint.layout import NAME, Place
@@ -35,6 +37,11 @@ from recovery.checkpoint.validating import Capture, Checkpoint, validate
 from recovery.checkpoint.writer import ShardWriter
 
 STREAMS: Final = min(2, os.cpu_count() or 1)
+
+READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+"""How a file system says that a store may be read and not written."""
+
+_log: Final = logs.logger("checkpoint")
 
 
 class CheckpointStore(Choosing):
@@ -158,10 +165,11 @@ class CheckpointStore(Choosing):
     # -- loading ---------------------------------------------------------------------------------------------------
 
     def load(self, candidate: Candidate, *, kind: Kind | str | None = None, schema: str | None = None) -> Checkpoint:
-        """Read and verify everything. Raises CheckpointInvalid, LimitExceeded, WrongKind; nothing was replaced then."""
+        """Read and verify everything. Raises CheckpointInvalid, LimitExceeded, WrongKind, StoreRefused; nothing was replaced then."""
         evidence = Directory(self.place.disk, candidate.path, self.place.limits, streams=self.place.streams)
         wanted = Kind(kind) if kind is not None else None
-        return validate(evidence, self.place.limits, kind=wanted, name=candidate.name, schema=schema)
+        with self._refusals("Nothing was loaded or replaced."):
+            return validate(evidence, self.place.limits, kind=wanted, name=candidate.name, schema=schema)
 
     def parts(self, candidate: Candidate, *, kind: Kind | str | None = None) -> Parts:
         """For a process that needs only some of a checkpoint, however many wrote it: `state`, `load_slice`, `load_slices`. Raises WrongKind."""
@@ -170,10 +178,18 @@ class CheckpointStore(Choosing):
         return Parts(self.place, candidate)
 
     def mark_restored(self, candidate: Candidate) -> None:
-        """Durable on return, so that retention never takes it away from under the run."""
-        with self._writing():
-            self.inspect(candidate.name)  # it may have been retired since
-            marks.move(self.place, Mark.RESTORED, candidate.name)
+        """Durable on return, so that retention never takes it away from under the run.
+
+        A store that may only be read stays without the mark, since nothing here could retire from it either. Raises StoreRefused for everything else.
+        """
+        try:
+            with self._writing():
+                self.inspect(candidate.name)  # it may have been retired since
+                marks.move(self.place, Mark.RESTORED, candidate.name)
+        except StoreRefused as refused:
+            if not (isinstance(refused.__cause__, OSError) and refused.__cause__.errno in READ_ONLY):
+                raise
+            _log.warning("restored from a store that may only be read: not marked", store=str(self.path), name=candidate.name)
 
     # -- keeping ---------------------------------------------------------------------------------------------------
 
@@ -184,7 +200,9 @@ class CheckpointStore(Choosing):
         return checkpoint
 
     def mark_verified(self, name: str, *, whole: bool = True) -> None:
-        """Say that a checkpoint was read in full and found whole: retention keeps the last of these. Not whole: the mark is taken away."""
+        """Say that a checkpoint was read in full and found whole: retention keeps the last of these. Not whole: the mark is taken away.
+
+        Raises NotACandidate, StoreBusy, StoreRefused."""
         with self._writing():
             if whole:
                 self.inspect(name)
@@ -193,18 +211,20 @@ class CheckpointStore(Choosing):
                 marks.remove(self.place, Mark.VERIFIED, name)
 
     def pin(self, name: str) -> None:
-        """Keep it until it is unpinned. Durable on return."""
+        """Keep it until it is unpinned. Durable on return. Raises NotACandidate, StoreBusy, StoreRefused."""
         with self._writing():
             self.inspect(name)
             marks.put(self.place, Mark.PINNED, name)
 
     def unpin(self, name: str) -> None:
-        """Leave it to retention."""
+        """Leave it to retention. Raises StoreBusy, StoreRefused."""
         with self._writing():
             marks.remove(self.place, Mark.PINNED, name)
 
     def gc(self, *, dry_run: bool = False) -> Plan:
-        """Retire what need not be kept, put what is damaged into quarantine, sweep what crashed saves left. `dry_run`: only say so."""
+        """Retire what need not be kept, put what is damaged into quarantine, sweep what crashed saves left. `dry_run`: only say so.
+
+        Raises StoreBusy, StoreRefused."""
         if dry_run:
             return self._plan()
         with self._writing():
@@ -217,8 +237,19 @@ class CheckpointStore(Choosing):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Hold the lease of a store that exists."""
+        """Hold the lease of a store that exists. What the system refuses inside is raised as StoreRefused."""
         if not self.place.checkpoints.is_dir():
             raise NothingToRestore(store=str(self.path), kind="", rejected="there is no store")
-        with lease.held(self.path, wait_seconds=self.wait.total_seconds()):
+        with (
+            self._refusals("What was done until then stays, and repeating it is safe."),
+            lease.held(self.path, wait_seconds=self.wait.total_seconds()),
+        ):
             yield
+
+    @contextmanager
+    def _refusals(self, fate: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            where, problem = str(error.filename or self.path), error.strerror or type(error).__name__
+            raise StoreRefused(store=str(self.path), where=where, problem=problem, fate=fate) from error

@@ -7,6 +7,8 @@ its URL; everything else is StoreUnavailable, after which every write may be rep
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import sqlite3
 from typing import Final
@@ -54,6 +56,11 @@ _OPTION_REFUSED: Final = re.compile(r'invalid (port number|integer value|"?\w+"?
 
 _POSTGRES_OUR_FAULT: Final = ("22", "42")  # a value or a statement that the server cannot understand
 
+_PASSING: Final = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+_SQLITE_FILES: Final = 4
+"""What a connection opens: the file, its log, its shared memory, and for an instant the directory."""
+
 ASKED: Final = "It was only asked, and nothing was written"
 WRITING: Final = "Whether the last write is stored is unknown until it does"
 MIGRATE: Final = "Run `recover migrate` on it."
@@ -98,6 +105,8 @@ def _meaning(error: Exception, url: str) -> Exception:
         if (damage := _damage(cause)) is not None:
             return StoreDamaged(url=url, problem=damage)
         problem = _SQLITE_UNUSABLE.get(_sqlite_code(cause))
+        if _sqlite_code(cause) == sqlite3.SQLITE_CANTOPEN and (missing := _no_descriptors()):
+            return StoreUnavailable(url=url, problem=missing, fate="Nothing was written")
         if problem is not None:
             return StoreUrlError(
                 url=url, problem=problem, advice="Check the path and its permissions, or restore it from a backup."
@@ -117,6 +126,31 @@ def _meaning(error: Exception, url: str) -> Exception:
     if not state and (_refused(cause) or type(cause).__name__ == "ProgrammingError"):
         return StoreUrlError(url=url, problem=first_line(cause), advice="Check the URL.")
     return StoreUnavailable(url=url, problem=first_line(cause), fate=WRITING)
+
+
+def passing(error: OSError, url: str, *, fate: str) -> StoreUnavailable:
+    """What the system refused at this moment, of a file or directory that may be right."""
+    where = f", {error.filename}" if error.filename else ""
+    return StoreUnavailable(url=url, problem=f"{error.strerror or type(error).__name__}{where}", fate=fate)
+
+
+def is_passing(error: OSError) -> bool:
+    """Whether it says something about the moment, and nothing about the path."""
+    return error.errno in _PASSING
+
+
+def _no_descriptors() -> str:
+    """SQLite says of every file that it cannot be opened, and not why. Whether it is for want of descriptors is asked, as many as it may need at a time."""
+    opened: list[int] = []
+    try:
+        for _ in range(_SQLITE_FILES):
+            opened.append(os.open(os.devnull, os.O_RDONLY))  # noqa: PERF401  # those before the one that fails are closed
+    except OSError as error:
+        return error.strerror or "no file can be opened"
+    finally:
+        for file in opened:
+            os.close(file)
+    return ""
 
 
 def _incomplete(cause: BaseException | None, url: str) -> StoreDamaged:

@@ -24,7 +24,8 @@ from sqlalchemy.pool import NullPool
 
 import recovery
 from recovery.core.errors import SchemaMismatch, StoreDamaged, StoreUnavailable
-from recovery.storage.faults import first_line, translated
+from recovery.storage.faults import first_line, is_passing, passing, translated
+from recovery.storage.names import sync_names
 from recovery.storage.schema import metadata
 from recovery.storage.sqlite_library import LIBRARY
 from recovery.storage.urls import is_file, parsed, refused, shown, sqlite_path
@@ -76,6 +77,8 @@ def migrate_file(path: Path, shown_url: str) -> tuple[str | None, str]:
     except Timeout as error:
         raise StoreUnavailable(url=shown_url, problem=f"another process holds {path}.lock", fate="Nothing was changed") from error
     except OSError as error:
+        if is_passing(error):
+            raise passing(error, shown_url, fate="No run was changed") from error
         raise refused(shown_url, error.strerror or str(error), "Check the path and its permissions.") from error
 
 
@@ -136,13 +139,20 @@ def _create_file(path: Path, shown_url: str) -> tuple[str | None, str]:
     for leftover in (building, building.with_name(f"{building.name}-wal"), building.with_name(f"{building.name}-shm")):
         leftover.unlink(missing_ok=True)
     versions = _upgrade_file(building, shown_url)
+    _require_no_log(building, shown_url)
     building.rename(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)  # or a power cut forgets the name of a file whose content is safe
-    finally:
-        os.close(directory)
+    sync_names(
+        path.parent
+    )  # or a power cut forgets the name of a file whose content is safe; if it is refused, the next writer syncs it
     return versions
+
+
+def _require_no_log(path: Path, shown_url: str) -> None:
+    """Closing it has copied its log into it. SQLite says nothing when the disk refuses that, and the file alone would be an empty database under its final name."""
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size:
+        problem = f"its log could not be copied into {path}: is the disk full?"
+        raise StoreUnavailable(url=shown_url, problem=problem, fate="No run was changed")
 
 
 def _upgrade_file(path: Path, shown_url: str) -> tuple[str | None, str]:

@@ -25,7 +25,8 @@ from recovery.core.errors import InvariantViolated, SchemaMismatch, StoreUrlErro
 from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import forks
 from recovery.storage import statements as say
-from recovery.storage.faults import MIGRATE
+from recovery.storage.faults import MIGRATE, passing
+from recovery.storage.names import sync_names
 from recovery.storage.schema import VERSION, contract, evidence, hold, key, run_contract
 from recovery.storage.schema import run as run_table
 from recovery.storage.sqlite_library import LIBRARY, warn_once
@@ -98,6 +99,15 @@ class SqliteDatabase:
                     problem=f"its {name} is {found} and must be {wanted}",
                     advice="Keep it on a local disk: a network file system cannot do this.",
                 )
+        self._sync_names()
+
+    def _sync_names(self) -> None:
+        """The log that was just opened may be new, and SQLite does not look at what the sync of its name came to: after a power cut it would be gone, with all
+        that was acknowledged in it. Nor does it ask about the file's own name, whose creator may have crashed before its sync."""
+        try:
+            sync_names(self._path.parent)
+        except OSError as error:
+            raise passing(error, self.url, fate="Nothing was written") from error
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:

@@ -34,8 +34,8 @@ class Facts:
 
     begun: bool = False
     namespace: str = ""
-    appends: dict[str, list[list[str]]] = field(default_factory=dict)  # digests of each append that was asked for
-    heads: dict[str, int] = field(default_factory=dict)  # acknowledged
+    appends: dict[str, list[tuple[int, list[str]]]] = field(default_factory=dict)  # asked for: behind which entry, digests
+    heads: dict[str, tuple[int, str]] = field(default_factory=dict)  # acknowledged: the entry, its digest
     epochs: dict[str, tuple[int, int]] = field(default_factory=dict)  # claims that were acknowledged
     landed: list[str] = field(default_factory=list)
     returned: set[str] = field(default_factory=set)
@@ -46,10 +46,10 @@ class Facts:
                 self.begun = True
             case {"created": namespace}:
                 self.namespace = namespace
-            case {"asked": run_id, "rows": digests}:
-                self.appends.setdefault(run_id, []).append(digests)
-            case {"done": run_id, "head": head}:
-                self.heads[run_id] = head
+            case {"asked": run_id, "behind": head, "rows": digests}:
+                self.appends.setdefault(run_id, []).append((head, digests))
+            case {"done": run_id, "head": head, "digest": digest}:
+                self.heads[run_id] = (head, digest)
             case {"claimed": run_id, "epoch": [incarnation, number]}:
                 self.epochs[run_id] = (incarnation, number)
             case {"landed": key}:
@@ -159,8 +159,8 @@ def wrong_with(reading: Reading, facts: Facts) -> str:
     for run_id, run in runs.items():
         if not _whole(run, facts.appends.get(run_id, [])) and run_id in facts.appends:
             return f"{run_id}: half an append is visible"
-    for run_id, head in facts.heads.items():
-        if run_id not in runs or len(runs[run_id].digests) < head:
+    for run_id, (head, digest) in facts.heads.items():
+        if run_id not in runs or runs[run_id].digests[head - 1 : head] != (digest,):
             return f"{run_id}: an acknowledged append is gone"
     for run_id, epoch in facts.epochs.items():
         if runs[run_id].epoch < epoch:
@@ -175,14 +175,16 @@ def wrong_with(reading: Reading, facts: Facts) -> str:
     return ""
 
 
-def _whole(run: Run, appends: list[list[str]]) -> bool:
-    """Whether its rows are those of the first appends, byte for byte, and no part of a further one."""
-    rows: list[str] = []
-    for digests in appends:
-        if len(rows) == len(run.digests):
-            break
-        rows += digests
-    return tuple(rows) == run.digests
+def _whole(run: Run, appends: list[tuple[int, list[str]]]) -> bool:
+    """Whether its rows are whole appends, byte for byte, and no part of a further one. One whose commit failed may be there, or another in its place."""
+    at = 0
+    while at < len(run.digests):
+        there = (len(rows) for head, rows in appends if head == at and run.digests[at : at + len(rows)] == tuple(rows))
+        length = next(there, 0)
+        if not length:
+            return False
+        at += length
+    return True
 
 
 def recovered_wrongly(tree: Tree, facts: Facts) -> str:

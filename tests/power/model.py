@@ -8,7 +8,8 @@ file system whose renames are atomic. It is more than ext4, XFS or btrfs would l
 - where the end of a file is lost, the file ends there, or is as long as it was and holds zeros;
 - a name that is made, moved or removed is one change, all of it or nothing; none follows another. It is durable once a directory that it touches was
   synced. A file's own sync makes its content durable and not its name;
-- what a *refused* sync was asked for may be there or not, for ever: the kernel has marked it clean, so that a later sync says nothing about it;
+- content that a *refused* sync was asked for may be there or not, for ever: the kernel has marked it clean, so that a later sync says nothing about it. Names are in
+  a log that is written again or ends the file system's writing, so that a later sync of a directory counts;
 - what is written again over a piece covers it; bytes that no call wrote are never touched.
 
 Files that carry no promise over a power cut (SQLite's shared memory, locks) are no pieces: each state holds them as they stand, as garbage, or not at all.
@@ -37,7 +38,7 @@ VOLATILE: Final = ("-shm", ".lock")
 
 @dataclass(slots=True)
 class Piece:
-    """One thing that survives or not. settled: synced. doubtful: a sync that was to make it durable was refused."""
+    """One thing that survives or not. settled: synced. doubtful: content that a refused sync was asked for."""
 
     serial: int
     settled: bool = False
@@ -113,9 +114,9 @@ class Disk:
                 file.size = size
             case Synced(node):
                 self._sync(node)
-            case Refused("sync", node):
-                for piece in self._pieces_of(node):
-                    piece.doubtful = not piece.settled
+            case Refused("sync", node) if node not in self._directories:
+                for part in self._files[node].parts:
+                    part.doubtful = not part.settled
 
     def _next(self) -> int:
         self._serial += 1

@@ -6,26 +6,34 @@ What a program prepares before it says "begin" is not looked at.
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import shutil
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from recovery import Engine
+from recovery.clocks import SystemClock
+from recovery.core.errors import RecoveryError
 from recovery.storage import open_journal, sqlite
 from recovery.storage.migrate import migrate
+from tests.crash.worker import Hurried
 from tests.power import story
 from tests.power.mount import said
 from tests.power.releases import older
 from tests.power.telling import TellingJournal
 
 JOURNAL: Final = "j.db"
+LANDED: Final = "POWER_LANDED"
+"""The environment variable that tells a program what landed before it."""
+
 LONG: Final = "run-long"
-NOTE: Final = "n" * 9000
+NOTE: Final = "n" * 5000
 """The input of the run `LONG`: several pages, which its append spreads over overflow pages."""
 
 
@@ -40,8 +48,13 @@ class Desk:
     def say(self, what: dict[str, Any]) -> None:
         said(self.disk, what)
 
+    def heard(self) -> list[str]:
+        """What has landed before this program, as the world outside knows it."""
+        return list(filter(None, os.environ.get(LANDED, "").split(",")))
+
     def engine(self) -> Engine:
-        return Engine(TellingJournal(open_journal(self.url), self.say), workflows=[story.errand])
+        clock = Hurried(SystemClock())
+        return Engine(TellingJournal(open_journal(self.url), self.say), workflows=[story.errand], clock=clock)
 
     def begin(self) -> None:
         self.say({"begin": True})
@@ -83,6 +96,12 @@ def checkpointed(desk: Desk) -> None:
         desk.run(engine, "run-2")
 
 
+def _often_checkpointed() -> None:
+    sqlite._WRITER_SETTINGS = tuple(
+        "wal_autocheckpoint = 12" if "autocheckpoint" in each else each for each in sqlite._WRITER_SETTINGS
+    )
+
+
 def abandoned(desk: Desk) -> None:
     """Killed when its second effect has landed; `claimed` goes on from there on the same disk."""
     migrate(desk.url)
@@ -99,9 +118,28 @@ def abandoned(desk: Desk) -> None:
 
 
 def claimed(desk: Desk) -> None:
-    story.world.landed += ["run-1:1", "run-1:2:0"]
+    story.world.landed += desk.heard()
     with desk.engine() as engine:
         desk.recover(engine, "run-1")
+
+
+def refused(desk: Desk, number: str) -> None:
+    """The n-th sync of a run is refused, once; whatever comes of it, `retried` calls the run again."""
+    migrate(desk.url)
+    _often_checkpointed()
+    desk.begin()
+    os.setxattr(desk.disk, "user.refuse", json.dumps({"calls": ["sync"], "at": int(number), "errno": errno.EIO}).encode())
+    with suppress(RecoveryError), desk.engine() as engine:
+        desk.run(engine, "run-1")
+    desk.say({"syncs": int(os.getxattr(desk.disk, "user.passed"))})
+
+
+def retried(desk: Desk) -> None:
+    _often_checkpointed()
+    story.world.landed += desk.heard()
+    with desk.engine() as engine:
+        desk.run(engine, "run-1")
+        desk.run(engine, "run-2")
 
 
 def migrated(desk: Desk, version: str) -> None:
@@ -121,7 +159,7 @@ def migrated(desk: Desk, version: str) -> None:
 
 
 PROGRAMS: Final[dict[str, Callable[..., None]]] = {
-    each.__name__: each for each in (created, continued, checkpointed, abandoned, claimed, migrated)
+    each.__name__: each for each in (created, continued, checkpointed, abandoned, claimed, refused, retried, migrated)
 }
 
 
@@ -156,11 +194,17 @@ def no_file_sync() -> None:
     os.fsync = fsync  # type: ignore[assignment]
 
 
+def log_not_named() -> None:
+    """What SQLite says of the log's name is believed."""
+    sqlite.sync_names = lambda directory: None  # type: ignore[attr-defined]
+
+
 SPOILT: Final[dict[str, Callable[[], None]]] = {
     "normal": lambda: synchronous("NORMAL", 1),
     "off": lambda: synchronous("OFF", 0),
     "no-directory-sync": no_directory_sync,
     "no-file-sync": no_file_sync,
+    "log-not-named": log_not_named,
 }
 
 

@@ -6,6 +6,7 @@ once, and judged again whenever more was acknowledged.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from typing import Generic, Protocol, TypeVar
 
 from tests.power.model import Choice, Disk, Tree
 from tests.power.mount import ROOT, mounted
+from tests.power.programs import LANDED
 from tests.power.record import Change, Said
 
 FAILURES_MAX = 5
@@ -62,13 +64,15 @@ def recorded(directory: Path, *programs: tuple[str, int], spoilt: str = "") -> l
     with mounted(directory) as disk:
         for name, expected in programs:
             arguments = [sys.executable, "-m", "tests.power.programs", str(disk.path), name, *([spoilt] if spoilt else [])]
-            ended = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=280)
+            landed = [each.what["landed"] for each in disk.changes() if isinstance(each, Said) and "landed" in each.what]
+            surroundings = os.environ | {LANDED: ",".join(landed)}
+            ended = subprocess.run(arguments, cwd=ROOT, env=surroundings, capture_output=True, text=True, timeout=280)
             assert ended.returncode == expected, ended.stderr
         return disk.changes()
 
 
-def swept(changes: list[Change], facts: F, ask: Questions[R, F], *, stop_at_first: bool = False) -> Swept:
-    """Look at every state after each call that follows the program's "begin"."""
+def swept(changes: list[Change], facts: F, ask: Questions[R, F], *, stop_at_first: bool = False, sparse: bool = False) -> Swept:
+    """Look at every state after each call that follows the program's "begin". sparse: only where it says something, each acknowledgement among it."""
     begun = time.monotonic()
     found, disk = Swept(), Disk()
     seen: dict[bytes, R] = {}
@@ -81,7 +85,7 @@ def swept(changes: list[Change], facts: F, ask: Questions[R, F], *, stop_at_firs
         else:
             disk.play(change)
             found.calls += facts.begun
-        if not facts.begun:
+        if not facts.begun or (sparse and not isinstance(change, Said)):
             continue
         following = changes[number + 1] if number + 1 < len(changes) else None
         for choice in disk.choices(number, settled_down=type(following) is not type(change)):

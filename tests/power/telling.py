@@ -32,19 +32,19 @@ class TellingJournal:
         return namespace
 
     def open_run(self, new: NewRun) -> RunRow | None:
-        self._tell({"asked": new.run_id, "rows": _digests(new.rows)})
+        self._tell({"asked": new.run_id, "behind": 0, "rows": _digests(new.rows)})
         row = self._inner.open_run(new)
         if row is not None:
-            self._tell({"done": new.run_id, "head": new.rows[-1].seq})
+            self._tell({"done": new.run_id, "head": new.rows[-1].seq, "digest": new.rows[-1].digest})
         return row
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         for member in batch:
-            self._tell({"asked": member.run_id, "rows": _digests(member.rows)})
+            self._tell({"asked": member.run_id, "behind": member.head, "rows": _digests(member.rows)})
         results = self._inner.append(batch)
         for member, result in zip(batch, results, strict=True):
             if isinstance(result, Appended):
-                self._tell({"done": member.run_id, "head": member.rows[-1].seq})
+                self._tell({"done": member.run_id, "head": member.rows[-1].seq, "digest": member.rows[-1].digest})
         return results
 
     def claim(self, seen: RunRow, owner: Owner, *, lease_term_us: int, at_us: int) -> RunRow | None:

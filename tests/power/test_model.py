@@ -80,6 +80,12 @@ def test_after_a_refused_sync_a_later_one_says_nothing_about_what_was_there() ->
     assert contents(Wrote(FILE, 0, b"x"), Refused("sync", FILE, 5), Wrote(FILE, 0, b"y"), Synced(FILE)) == {b"y"}
 
 
+def test_a_refused_sync_of_names_is_made_good_by_a_later_one() -> None:
+    made = (Made(FILE, ROOT, "a", False), Wrote(FILE, 0, b"x"), Synced(FILE), Refused("sync", ROOT, 5))
+    assert {len(state) for state in states(*made)} == {0, 1}
+    assert {len(state) for state in states(*made, Synced(ROOT))} == {1}
+
+
 def test_another_refused_call_changes_nothing() -> None:
     assert contents(Wrote(FILE, 0, b"x"), Synced(FILE), Refused("write", FILE, 28)) == {b"x"}
 

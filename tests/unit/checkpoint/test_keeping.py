@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from recovery.checkpoint.errors import CheckpointInvalid, NotACandidate, NothingToRestore, SaveFailed
+from recovery.checkpoint.errors import CheckpointInvalid, NotACandidate, NothingToRestore, SaveFailed, StoreRefused
 from recovery.checkpoint.files import LocalDisk
 from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.layout import SEQUENCE_MAX, sequence_after
@@ -25,6 +26,13 @@ from tests.unit.checkpoint.making import same, small
 @pytest.fixture
 def store(tmp_path: Path) -> CheckpointStore:
     return CheckpointStore(tmp_path / "run", keep=Keep(last=2), disk=RecordingDisk())
+
+
+class Slot:
+    value: Any = "the state before"
+
+    def swap(self, new: Any) -> None:
+        self.value = new
 
 
 def names(store: CheckpointStore) -> list[str]:
@@ -58,12 +66,73 @@ def test_a_mark_that_is_there_already_is_made_durable_all_the_same(tmp_path: Pat
     store = CheckpointStore(tmp_path / "run", disk=disk)
     saved = store.save(small(0))
     disk.refuse = lambda call: errno.ENOSPC if call == Call("sync_directory", store.place.marks) else None
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(StoreRefused, match=r"marks \(No space left on device\).*repeating it is safe"):
         store.pin(saved.name)
     disk.refuse = lambda _: None
     disk.log.clear()
     store.pin(saved.name)
     assert Call("sync_directory", store.place.marks) in disk.log
+
+
+@pytest.mark.parametrize("order", ["pin", "unpin", "verify", "gc"])
+def test_what_the_system_refuses_of_an_order_is_an_error_of_ours(tmp_path: Path, order: str) -> None:
+    disk = RecordingDisk()
+    store = CheckpointStore(tmp_path / "run", keep=Keep(last=1), disk=disk)
+    name = store.save(small(0)).name
+    if order == "unpin":
+        store.pin(name)
+    CheckpointStore(store.path, keep=Keep(last=5)).save(small(1))
+    disk.refuse = lambda call: errno.EIO
+    with pytest.raises(StoreRefused, match=r"run: the file system refused .*Input/output error.*run it again"):
+        store.gc() if order == "gc" else getattr(store, order)(name)
+    disk.refuse = lambda _: None
+    store.gc() if order == "gc" else getattr(store, order)(name)
+
+
+@pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES, errno.EPERM])
+def test_a_store_that_may_only_be_read_restores_as_it_loads(tmp_path: Path, error: int) -> None:
+    disk = RecordingDisk()
+    store = CheckpointStore(tmp_path / "run", disk=disk)
+    saved, slot = store.save(small(3)), Slot()
+    disk.refuse = lambda call: error
+    store.restore(saved, build=lambda checkpoint: checkpoint.state, into=slot)
+    assert slot.value == small(3).values
+    assert list(store.place.marks.iterdir()) == []
+
+
+def test_a_restore_that_cannot_be_marked_for_another_reason_replaces_nothing(tmp_path: Path) -> None:
+    disk = RecordingDisk()
+    store = CheckpointStore(tmp_path / "run", disk=disk)
+    saved, slot = store.save(small(3)), Slot()
+    disk.refuse = lambda call: errno.ENOSPC
+    with pytest.raises(StoreRefused):
+        store.restore(saved, build=lambda checkpoint: checkpoint.state, into=slot)
+    assert slot.value == Slot().value
+
+
+def test_a_disk_that_does_not_answer_a_load_is_an_error_of_ours(store: CheckpointStore) -> None:
+    saved = store.save(small(1))
+
+    class Silent(LocalDisk):
+        def read_into(self, file: int, buffer: object) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(StoreRefused, match=r"Nothing was loaded or replaced"):
+        CheckpointStore(store.path, disk=Silent()).load(saved)
+
+
+def test_a_hint_that_cannot_be_written_fails_no_save(store: CheckpointStore) -> None:
+    """`CURRENT` decides nothing; that somebody made a directory of it must not stop every save behind its commit."""
+    first = store.save(small(0))
+    store.place.current.unlink()
+    store.place.current.mkdir()
+    second = store.save(small(1))
+    assert store.latest("weights").name == second.name
+    assert second.manifest.parent == first.id
+    assert not list(store.path.glob(".CURRENT-*"))
+    store.place.current.rmdir()
+    third = store.save(small(2))
+    assert json.loads(store.place.current.read_bytes()) == {"id": third.id, "name": third.name}
 
 
 def test_a_reader_whose_candidates_are_retired_meanwhile_finds_the_newer_one(tmp_path: Path) -> None:

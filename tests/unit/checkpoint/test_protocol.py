@@ -64,6 +64,21 @@ def test_a_new_store_is_durable_itself(tmp_path: Path) -> None:
     assert {path.parent for path in made} <= set(synced)
 
 
+def test_the_directories_of_an_earlier_process_are_made_durable_by_the_first_save(tmp_path: Path) -> None:
+    """It may have crashed, or been refused, between making them and syncing their names: then the next save's sync names nothing that is durable."""
+    root = tmp_path / "run"
+    for name in ("ckpt", "marks", "quarantine", "trash"):
+        (root / name).mkdir(parents=True)
+    disk = RecordingDisk()
+    store = CheckpointStore(root, disk=disk)
+    store.save(small(0))
+    synced = [call.path for call in disk.log if call.what == "sync_directory"]
+    assert synced[:2] == [tmp_path, root]
+    disk.log.clear()
+    store.save(small(1))
+    assert not {tmp_path, root} & {call.path for call in disk.log if call.what == "sync_directory"}
+
+
 @pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
 def test_retired_checkpoints_leave_the_candidates_durably_before_they_are_deleted(tmp_path: Path, large: bool) -> None:
     disk = RecordingDisk()
@@ -134,6 +149,27 @@ def test_a_refusal_before_the_commit_is_told_as_such(tmp_path: Path) -> None:
         store.save(small())
     assert store.scan() == []
     assert not store.place.current.exists()
+
+
+def test_what_could_not_be_removed_is_not_said_to_be(tmp_path: Path) -> None:
+    disk = RecordingDisk()
+    store = CheckpointStore(tmp_path / "run", disk=disk)
+    first = store.save(small(0))
+    begun = False
+
+    def refuse(call: Call) -> int | None:
+        nonlocal begun
+        begun = begun or call.what == "write"
+        return errno.EROFS if begun else None
+
+    disk.refuse = refuse
+    with pytest.raises(
+        SaveFailed, match=r"Nothing was committed; what was written could not be removed, and the next save sweeps it"
+    ):
+        store.save(small(1))
+    disk.refuse = lambda _: None
+    assert store.save(small(2)).manifest.parent == first.id
+    assert not list(store.place.checkpoints.glob(".tmp-*"))
 
 
 def test_missing_room_is_seen_before_anything_is_written(tmp_path: Path) -> None:
