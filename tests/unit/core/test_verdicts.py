@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -11,12 +12,21 @@ import pytest
 
 from recovery.core.errors import InvariantViolated
 from recovery.core.facts import SELF_EVIDENT, Absence, Ask, Close, Facts, Finding, Gate, Resend, all_facts
-from recovery.core.rows import Action
+from recovery.core.rows import Action, Row
 from recovery.core.verdicts import ROW_BY_NAME, ROWS, first_match, judge
 from tests.unit.core.making import swapped
 
-EVERY = tuple(all_facts())
-JUDGED = {facts: judge(facts) for facts in EVERY}
+
+@cache
+def every() -> tuple[Facts, ...]:
+    """Made by the process that needs it, not by each that collects this module."""
+    return tuple(all_facts())
+
+
+@cache
+def judged() -> dict[Facts, Row]:
+    return {facts: judge(facts) for facts in every()}
+
 
 SPEAKS_FOR_ITSELF = {
     "diverged": 1, "kept": 2, "contradicted": 3, "duplicate": 4, "contract_broken": 5, "key_mismatch": 6, "receipt_mismatch": 7,
@@ -98,13 +108,13 @@ def oracle_stuck(facts: Facts, starved: bool) -> int:
 
 
 def test_judge_agrees_with_the_oracle_on_every_combination() -> None:
-    wrong = [(facts, JUDGED[facts].number, oracle(facts)) for facts in EVERY if JUDGED[facts].number != oracle(facts)]
+    wrong = [(facts, judged()[facts].number, oracle(facts)) for facts in every() if judged()[facts].number != oracle(facts)]
     assert wrong[:3] == []
 
 
 def test_the_product_of_facts_is_small_and_whole() -> None:
     """Exactly the valid combinations, each once; compared with a filter over the raw product."""
-    assert len(EVERY) == len(set(EVERY)) < 200_000
+    assert len(every()) == len(set(every())) < 200_000
     raw = (
         Facts(finding=finding, gate=gate, restored=restored, exposed=exposed, wanted=wanted, resend=resend,
               attempts_left=left, ask=ask, close=close, absence=absence)
@@ -112,18 +122,18 @@ def test_the_product_of_facts_is_small_and_whole() -> None:
         for gate, restored, exposed, wanted, resend, left, ask, close, absence in product(
             Gate, (False, True), (False, True), (False, True), Resend, (False, True), Ask, Close, Absence)
     )  # fmt: skip
-    known = {facts for facts in EVERY if facts.finding in {Finding.REJECTED_AFTER_QUIET, Finding.OPEN}}
+    known = {facts for facts in every() if facts.finding in {Finding.REJECTED_AFTER_QUIET, Finding.OPEN}}
     assert {facts for facts in raw if facts.valid} == known
 
 
 def test_every_row_is_matched_by_some_combination() -> None:
-    reached = Counter(JUDGED[facts].number for facts in EVERY)
+    reached = Counter(judged()[facts].number for facts in every())
     assert sorted(reached) == list(range(1, 47))
 
 
 def test_every_finding_that_speaks_for_itself_decides_alone() -> None:
     for finding in SELF_EVIDENT:
-        assert [facts for facts in EVERY if facts.finding is finding] == [Facts(finding=finding)]
+        assert [facts for facts in every() if facts.finding is finding] == [Facts(finding=finding)]
 
 
 def test_rows_are_numbered_in_order_and_named_once() -> None:
@@ -153,8 +163,8 @@ def test_every_row_explains_itself(row) -> None:
 @pytest.mark.parametrize("first", [number for number in range(19, 46) if number not in {22, 23, 24}])
 def test_order_matters_or_guards_are_disjoint(first: int) -> None:
     """Exchanging neighbours changes some verdict exactly where both guards can hold; elsewhere the order is only for readers."""
-    changed = [facts for facts in EVERY if first_match(facts, swapped(ROWS, first)) is not JUDGED[facts]]
-    both = [facts for facts in EVERY if JUDGED[facts].number == first and ROWS[first].matches(facts)]
+    changed = [facts for facts in every() if first_match(facts, swapped(ROWS, first)) is not judged()[facts]]
+    both = [facts for facts in every() if judged()[facts].number == first and ROWS[first].matches(facts)]
     assert changed == both
     assert bool(changed) == (first in ORDERED)
 
@@ -164,38 +174,38 @@ ORDERED = {20, 21, 25, 26, 27, 29, 34, 35, 38, 39, 40, 44, 45}
 
 
 def acts(facts: Facts) -> bool:
-    return JUDGED[facts].action in {Action.SEND, Action.RESEND, Action.CLOSE, Action.ASK}
+    return judged()[facts].action in {Action.SEND, Action.RESEND, Action.CLOSE, Action.ASK}
 
 
 @pytest.mark.parametrize("gate", [gate for gate in Gate if gate is not Gate.CLEAR])
 def test_no_gate_lets_anything_out(gate: Gate) -> None:
-    assert [facts for facts in EVERY if facts.gate is gate and acts(facts)] == []
+    assert [facts for facts in every() if facts.gate is gate and acts(facts)] == []
 
 
 def test_nothing_unwanted_is_ever_sent() -> None:
     sends = {Action.SEND, Action.RESEND}
-    assert [facts for facts in EVERY if not facts.wanted and JUDGED[facts].action in sends] == []
+    assert [facts for facts in every() if not facts.wanted and judged()[facts].action in sends] == []
 
 
 def test_a_restored_step_sends_and_closes_nothing() -> None:
     acting = {Action.SEND, Action.RESEND, Action.CLOSE}
-    assert [facts for facts in EVERY if facts.restored and JUDGED[facts].action in acting] == []
+    assert [facts for facts in every() if facts.restored and judged()[facts].action in acting] == []
 
 
 def test_a_keyless_effect_is_sent_again_only_on_a_final_absence() -> None:
-    keyless = [facts for facts in EVERY if facts.exposed and facts.resend in {Resend.KEYLESS, Resend.OPAQUE}]
-    sent = {facts.absence for facts in keyless if JUDGED[facts].action in {Action.SEND, Action.RESEND}}
+    keyless = [facts for facts in every() if facts.exposed and facts.resend in {Resend.KEYLESS, Resend.OPAQUE}]
+    sent = {facts.absence for facts in keyless if judged()[facts].action in {Action.SEND, Action.RESEND}}
     assert sent == {Absence.ENFORCED, Absence.TRUSTED}
 
 
 def test_an_unusable_key_is_never_sent_again_after_it_may_have_acted() -> None:
     burnt = {Resend.CLOSED, Resend.CACHED_FAILURE, Resend.EXPIRED}
     sends = {Action.SEND, Action.RESEND}
-    assert [facts for facts in EVERY if facts.exposed and facts.resend in burnt and JUDGED[facts].action in sends] == []
+    assert [facts for facts in every() if facts.exposed and facts.resend in burnt and judged()[facts].action in sends] == []
 
 
 def test_spent_budgets_stop_what_they_bound() -> None:
     sends = {Action.SEND, Action.RESEND}
-    assert [facts for facts in EVERY if not facts.attempts_left and JUDGED[facts].action in sends] == []
-    assert [facts for facts in EVERY if facts.ask is Ask.SPENT and JUDGED[facts].action is Action.ASK] == []
-    assert [facts for facts in EVERY if facts.close is Close.SPENT and JUDGED[facts].action is Action.CLOSE] == []
+    assert [facts for facts in every() if not facts.attempts_left and judged()[facts].action in sends] == []
+    assert [facts for facts in every() if facts.ask is Ask.SPENT and judged()[facts].action is Action.ASK] == []
+    assert [facts for facts in every() if facts.close is Close.SPENT and judged()[facts].action is Action.CLOSE] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import defaultdict
 from dataclasses import fields, replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ REASONS = tuple(ParkingReason)
 SENDS = {Action.SEND, Action.RESEND}
 
 
+@cache
 def parked_facts() -> dict[ParkingReason, list[Facts]]:
     found: dict[ParkingReason, list[Facts]] = defaultdict(list)
     for each in all_facts():
@@ -40,9 +42,6 @@ def parked_facts() -> dict[ParkingReason, list[Facts]]:
         if reason is not None:
             found[reason].append(each)
     return found
-
-
-PARKED = parked_facts()
 
 
 def test_a_row_parks_if_and_only_if_its_reason_is_one_for_parking() -> None:
@@ -54,7 +53,7 @@ def test_a_row_parks_if_and_only_if_its_reason_is_one_for_parking() -> None:
 
 
 def test_every_parking_row_has_a_page_and_every_page_a_row() -> None:
-    assert sorted(PARKED) == sorted(ParkingReason)
+    assert sorted(parked_facts()) == sorted(ParkingReason)
     stored = sorted(path.stem for path in Path(pages.__file__).parent.glob("*.yaml"))
     assert stored == sorted(ParkingReason) == sorted(SETTLED_BY)
     made = {name for name in generate.PAGES if name.startswith("reference/parking/")}
@@ -75,7 +74,7 @@ def test_a_page_names_its_row_its_condition_and_its_paragraph(reason: ParkingRea
 
 def redrivable(reason: ParkingReason) -> Open:
     """Whether one attempt more would be sent: always, in some of these facts, or never."""
-    licensed = {judge(replace(each, attempts_left=True)).action in SENDS for each in PARKED[reason]}
+    licensed = {judge(replace(each, attempts_left=True)).action in SENDS for each in parked_facts()[reason]}
     return {frozenset({True}): Open.OPEN, frozenset({False}): Open.REFUSED}.get(frozenset(licensed), Open.DEPENDS)
 
 
@@ -87,7 +86,7 @@ def test_a_page_says_what_the_table_says_about_redriving(reason: ParkingReason) 
 @pytest.mark.parametrize("reason", REASONS)
 def test_a_page_refuses_probes_and_closes_where_nothing_can_be_asked(reason: ParkingReason) -> None:
     """By what holds in all facts that lead here: another scope, or no channel at all; a close also needs a key that is ours and protects."""
-    gates, keys = {each.gate for each in PARKED[reason]}, {each.resend for each in PARKED[reason]}
+    gates, keys = {each.gate for each in parked_facts()[reason]}, {each.resend for each in parked_facts()[reason]}
     deaf = gates == {Gate.SCOPE_CHANGED} or keys == {Resend.OPAQUE}
     frozen = reason in {ParkingReason.KEY_MISMATCH, ParkingReason.RECEIPT_MISMATCH}
     unclosable = deaf or frozen or gates == {Gate.HELD} or keys == {Resend.FAIL_OPEN}
@@ -168,7 +167,7 @@ def test_what_a_page_says_would_change_it_leads_where_it_says(reason: ParkingRea
 @pytest.mark.parametrize("reason", REASONS)
 def test_a_page_says_if_lapsing_leads_elsewhere(reason: ParkingReason) -> None:
     """Over all facts that lead here: to which other rows they would lead if nobody wanted the effect any more."""
-    wanted = [replace(each, wanted=False) for each in PARKED[reason] if each.wanted]
+    wanted = [replace(each, wanted=False) for each in parked_facts()[reason] if each.wanted]
     leads = {judge(each).name for each in wanted if each.valid} - {row_of(reason).name}
     said = {change.row for change in page_of(reason).changes if change.if_ is If.LAPSED}
     assert said <= leads
@@ -182,7 +181,7 @@ ALONE = {"contract-broken", "key-mismatch", "receipt-mismatch", "applied-value-u
 @pytest.mark.parametrize("reason", REASONS)
 def test_a_page_says_if_another_question_would_come_to_count(reason: ParkingReason) -> None:
     """Answered too early to count: when the time has come the same facts lead to one more question."""
-    early = [replace(each, ask=Ask.DUE) for each in PARKED[reason] if each.ask is Ask.ANSWERED]
+    early = [replace(each, ask=Ask.DUE) for each in parked_facts()[reason] if each.ask is Ask.ANSWERED]
     asks = {judge(each).name for each in early if each.valid} & {"ask", "restored-ask"}
     said = {change.row for change in page_of(reason).changes if change.if_ is If.COUNTS}
     assert said == asks - NEVER_AGAIN.get(reason, set())
