@@ -38,7 +38,7 @@ class WarmParent:
             )
 
     def run(
-        self, arguments: Sequence[str], *, directory: Path, environment: Mapping[str, str], timeout: float = 60
+        self, arguments: Sequence[str], *, directory: Path, environment: Mapping[str, str], timeout: float = 240
     ) -> subprocess.CompletedProcess[str]:
         """`subprocess.run` of a Python program, its output in pipes.
 
