@@ -35,15 +35,14 @@ def held(root: Path, *, wait_seconds: float) -> Iterator[None]:
         with _held_elsewhere(root, wait_seconds):
             yield
         return
-    file = os.open(root / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    file = os.open(root / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
         _lock(file, root, wait_seconds)
         try:
             yield
         finally:
-            fcntl.flock(
-                file, fcntl.LOCK_UN
-            )  # closing does not let go where a child was forked meanwhile, which has the file open too
+            # Closing does not let go where a child was forked meanwhile: it has the file open too.
+            fcntl.flock(file, fcntl.LOCK_UN)
     finally:
         os.close(file)
 

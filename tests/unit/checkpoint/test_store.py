@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import warnings
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -200,6 +202,39 @@ def test_a_lease_that_the_system_refuses_is_told(store: CheckpointStore) -> None
     lock.mkdir()
     with pytest.raises(SaveFailed, match="Nothing was committed"):
         store.save(small())
+
+
+def test_a_lease_that_is_a_link_is_not_followed(store: CheckpointStore, tmp_path: Path) -> None:
+    store.save(small())
+    (tmp_path / "victim").write_bytes(b"somebody's")
+    lock = store.path / ".lease.lock"
+    lock.unlink()
+    lock.symlink_to(tmp_path / "victim")
+    with pytest.raises(SaveFailed, match="Nothing was committed"):
+        store.save(small())
+    assert (tmp_path / "victim").read_bytes() == b"somebody's"
+
+
+def test_a_lease_ends_with_its_save_though_a_child_was_forked_meanwhile(store: CheckpointStore) -> None:
+    """A child has the parent's files open, and with them its lock, until it lets go of them."""
+    reading, writing = os.pipe()
+    children: list[int] = []
+
+    def fork(_: object) -> None:
+        if (child := os.fork()) == 0:
+            os.close(writing)
+            os.read(reading, 1)  # until the parent closes its end
+            os._exit(0)
+        children.append(child)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # that there are other threads, which the child does not need
+        store.save(small(), record=fork)
+    again = CheckpointStore(store.path, wait=timedelta(0), disk=RecordingDisk()).save(small(2))
+    os.close(writing)
+    os.close(reading)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0]
+    assert again.manifest.step == 2
 
 
 def test_another_schema_is_refused(store: CheckpointStore) -> None:
