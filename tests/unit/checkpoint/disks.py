@@ -1,15 +1,16 @@
-"""Disks for tests: one that writes down what is asked of it and refuses where told, and what a crash leaves of what it wrote down."""
+"""Disks for tests: one that writes down what is asked of it and refuses where told, and its log as a record of changes."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from recovery.checkpoint.files import LocalDisk
+from tests.power.record import ROOT, Change, Made, Moved, Synced, Unnamed, Wrote
 
 
 @dataclass(frozen=True)
@@ -94,61 +95,24 @@ def refusing_at(number: int, error: int = errno.ENOSPC) -> Callable[[Call], int 
     return refuse
 
 
-@dataclass
-class _Node:
-    """A file or directory as the kernel sees it (`now`) and as the device would hold it after a power cut (`durable`)."""
-
-    is_directory: bool
-    now: bytes = b""
-    durable: bytes = b""
-    names: dict[str, _Node] = field(default_factory=dict)
-    durable_names: dict[str, _Node] = field(default_factory=dict)
-
-
-class PowerCut:
-    """Replays a log, and lays out what a power cut may leave of it: what was synced, and more or less of what was not."""
-
-    def __init__(self, base: Path) -> None:
-        self._base = base
-        self._root = _Node(is_directory=True)
-
-    def play(self, call: Call) -> None:
-        node_of, parent_of = self._node, self._parent
+def changes(log: Iterable[Call], base: Path) -> Iterator[Change]:
+    """The log as what lost power is tried on. `base`: the directory that is all of the disk; what lies outside is left out."""
+    nodes, sizes = {base: ROOT}, dict[Path, int]()
+    for call in log:
+        path, above = call.path, nodes.get(call.path.parent, 0)
         if call.what in {"make_directory", "create"}:
-            parent_of(call.path).names[call.path.name] = _Node(is_directory=call.what == "make_directory")
+            nodes[path], sizes[path] = max(nodes.values()) + 1, 0
+            yield Made(nodes[path], above, path.name, call.what == "make_directory")
         elif call.what == "write":
-            node_of(call.path).now += call.data
-        elif call.what == "sync":
-            node_of(call.path).durable = node_of(call.path).now
-        elif call.what == "sync_directory" and self._is_inside(call.path):
-            node_of(call.path).durable_names = dict(node_of(call.path).names)
+            yield Wrote(nodes[path], sizes[path], call.data)
+            sizes[path] += len(call.data)
+        elif call.what in {"sync", "sync_directory"} and path in nodes:
+            yield Synced(nodes[path])
         elif call.what in {"rename", "replace"}:
             assert call.target is not None
-            parent_of(call.target).names[call.target.name] = parent_of(call.path).names.pop(call.path.name)
+            yield Moved(nodes[path], above, path.name, nodes[call.target.parent], call.target.name)
+            for inside in [each for each in nodes if each == path or path in each.parents]:
+                nodes[call.target / inside.relative_to(path)] = nodes.pop(inside)
         elif call.what in {"unlink", "remove_directory"}:
-            del parent_of(call.path).names[call.path.name]
-
-    def lay_out(self, into: Path, *, names_kept: bool, content: Callable[[bytes, bytes], bytes]) -> None:
-        """names_kept: whether names that were not synced are there. content: of (durable, written), what a file holds."""
-        into.mkdir()
-        self._lay_out(self._root, into, names_kept, content)
-
-    def _lay_out(self, node: _Node, into: Path, names_kept: bool, content: Callable[[bytes, bytes], bytes]) -> None:
-        for name, inner in (node.names if names_kept else node.durable_names).items():
-            if inner.is_directory:
-                (into / name).mkdir()
-                self._lay_out(inner, into / name, names_kept, content)
-            else:
-                (into / name).write_bytes(content(inner.durable, inner.now))
-
-    def _is_inside(self, path: Path) -> bool:
-        return path == self._base or self._base in path.parents
-
-    def _parent(self, path: Path) -> _Node:
-        return self._node(path.parent)
-
-    def _node(self, path: Path) -> _Node:
-        node = self._root
-        for part in path.relative_to(self._base).parts:
-            node = node.names[part]
-        return node
+            yield Unnamed(above, path.name)
+            nodes.pop(path, None)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import errno
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from recovery.checkpoint.errors import CheckpointError, SaveFailed, SpaceMissing
-from recovery.checkpoint.files import LocalDisk, _sync_file_range
+from recovery.checkpoint.errors import SaveFailed, SpaceMissing
+from recovery.checkpoint.files import LocalDisk
 from recovery.checkpoint.manifest import FILE, STATE
 from recovery.checkpoint.retention import Keep
 from recovery.checkpoint.saving import LARGE_BYTES, WAITING
 from recovery.checkpoint.store import CheckpointStore
-from tests.unit.checkpoint.disks import Call, PowerCut, RecordingDisk, refusing_at
+from tests.power import stores
+from tests.power.record import Said
+from tests.power.sweep import Questions, Swept, swept
+from tests.unit.checkpoint.disks import Call, RecordingDisk, changes, refusing_at
 from tests.unit.checkpoint.making import Plain, same, small
 
 
@@ -184,83 +185,36 @@ def test_missing_room_is_seen_before_anything_is_written(tmp_path: Path) -> None
     assert not [call for call in disk.log if call.what == "create"]
 
 
-CONTENTS: dict[str, Callable[[bytes, bytes], bytes]] = {
-    "nothing that was not synced": lambda durable, _: durable,
-    "zeros for what was not synced": lambda durable, now: durable + bytes(len(now) - len(durable)),
-    "half of what was not synced": lambda durable, now: max(durable, now[: len(now) // 2], key=len),
-    "all that was written": lambda _, now: now,
-}
-
-
-LEFT = [
-    (False, "nothing that was not synced"),
-    (True, "zeros for what was not synced"),
-    (True, "half of what was not synced"),
-    (True, "all that was written"),
-]
-"""(whether names that were not synced are there, what files hold)"""
-
-
-@pytest.mark.parametrize(("names_kept", "content"), LEFT)
-def test_every_power_cut_leaves_the_old_or_the_new_checkpoint(tmp_path: Path, names_kept: bool, content: str) -> None:
-    """Fault 5: every prefix of the log, with what was not synced dropped in several ways."""
-    disk = RecordingDisk()
-    base = tmp_path / "base"
+def lost_power(base: Path, disk: RecordingDisk, *, stop_at_first: bool = False) -> Swept:
+    """Every legal state of the disk after each call of a save over another one: a sample, without a file system, of what `make power` looks at."""
     base.mkdir()
-    store = CheckpointStore(base / "run", keep=Keep(last=1), disk=disk)
-    store.save(small(0))
-    begin = len(disk.log)
+    store = CheckpointStore(base / stores.STORE, keep=Keep(last=1), disk=disk)
     store.save(small(1))
-    committed = max(n for n, call in enumerate(disk.log) if call.what == "rename" and call.path.name.startswith(".tmp-")) + 1
-    cut = PowerCut(base)
-    for call in disk.log[:begin]:
-        cut.play(call)
-    steps = []
-    for number, call in enumerate(disk.log[begin:], begin):
-        cut.play(call)
-        left = tmp_path / f"left-{number}"
-        cut.lay_out(left, names_kept=names_kept, content=CONTENTS[content])
-        after = CheckpointStore(left / "run", disk=RecordingDisk())
-        loaded, _ = after.load_latest("weights")
-        assert same(loaded.arrays, small(loaded.manifest.step).arrays)
-        assert loaded.state == small(loaded.manifest.step).values
-        assert loaded.manifest.step == 1 or number < committed
-        steps.append(loaded.manifest.step)
-        again = after.save(small(2))
-        assert after.load_latest("weights")[0].manifest == again.manifest
-        assert not list((left / "run" / "ckpt").glob(".tmp-*"))
-    assert steps == sorted(steps)
-    assert set(steps) == {0, 1}
+    first = list(changes(disk.log, base))
+    store.save(small(2))
+    record = list(changes(disk.log, base))
+    begun = [Said({"saved": 1}), Said({"begin": True}), Said({"saving": 2})]
+    ask = Questions(stores.read, stores.wrong_with, stores.recovered_wrongly)
+    told = [*first, *begun, *record[len(first) :], Said({"saved": 2})]
+    return swept(told, stores.Facts(), ask, stop_at_first=stop_at_first)
 
 
-def test_the_power_cut_sees_a_rename_that_was_not_preceded_by_a_sync(tmp_path: Path) -> None:
-    """The control: without the syncs of files the same replay does lose the checkpoint."""
+def test_every_power_cut_leaves_the_old_or_the_new_checkpoint(tmp_path: Path) -> None:
+    """Fault 5."""
+    found = lost_power(tmp_path / "base", RecordingDisk())
+    assert found.failures == []
+    assert found.distinct > 50
+    assert found.readings > 2
+
+
+def test_a_rename_that_was_not_preceded_by_a_sync_is_seen(tmp_path: Path) -> None:
+    """The control: without the syncs of files the same states do lose the checkpoint."""
 
     class Careless(RecordingDisk):
         def sync(self, file: int) -> None: ...
 
-    disk = Careless()
-    base = tmp_path / "base"
-    base.mkdir()
-    CheckpointStore(base / "run", disk=disk).save(small(0))
-    cut = PowerCut(base)
-    for call in disk.log:
-        cut.play(call)
-    cut.lay_out(tmp_path / "left", names_kept=True, content=CONTENTS["zeros for what was not synced"])
-    with pytest.raises(CheckpointError):
-        CheckpointStore(tmp_path / "left" / "run").load_latest("weights")
-
-
-def test_the_device_is_told_to_begin_where_the_system_can_and_a_refusal_is_no_error(tmp_path: Path) -> None:
-    begin = _sync_file_range()
-    assert (begin is not None) is (sys.platform == "linux")
-    disk = LocalDisk()
-    file = disk.create(tmp_path / "file")
-    disk.write(file, b"x" * 10_000)
-    assert begin is None or begin(file, 0, 10_000, 2) == 0
-    disk.start_sync(file, 0, 10_000)
-    disk.start_sync(-1, 0, 10_000)
-    disk.close(file)
+    [failure] = lost_power(tmp_path / "base", Careless(), stop_at_first=True).failures
+    assert "damaged" in failure or "acknowledged" in failure
 
 
 def test_the_local_disk_syncs_for_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
