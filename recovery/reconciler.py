@@ -156,6 +156,7 @@ async def _go(
     assert history.opened is not None
     machine = Machine(
         history=history,
+        stands=row.status,
         epoch=row.epoch,
         budget=world.budget,
         deadline_us=None if max_wait is None else await Now() + microseconds(max_wait),

@@ -32,16 +32,19 @@ class Rest(NamedTuple):
 
 
 _GRAVEST_FIRST: Final = (Status.IN_DOUBT, Status.HELD, Status.WAITING)
+_LESS_THAN_A_REST: Final = (Status.RUNNING, Status.QUEUED, Status.DIVERGED)  # the code has been mended since it diverged
 
 
 @dataclass(slots=True)
 class Execution:
     """The steps of one run under one claim. `steps`: which of them may begin.
 
+    stands: how the run's row says that it stands, as it was loaded or last written; None: not known, and believed.
     unsaid: entries that become durable with the next ones that build on them, by branch: a decision that could not be made, a gather.
     """
 
     history: History
+    stands: Status | None = field(default=None, kw_only=True)
     steps: Steps = field(init=False)
     _unsaid: dict[str, list[Decision]] = field(init=False, default_factory=dict)
     _noted: list[Decision] = field(init=False, default_factory=list)  # what every branch may have seen, and nothing builds on yet
@@ -248,14 +251,16 @@ class Execution:
             branch = branch_of(step)
             unsaid = self.unsaid(await Now(), branch) if self._unsaid or self._noted else []
             entries = wanted(self.history.length + len(unsaid)) if callable(wanted) else wanted
+            standing = self._standing(branch, Rest(status, next_look_us, reason))
             try:
-                await Append((*unsaid, *entries), *self._standing(branch, Rest(status, next_look_us, reason)))
+                await Append((*unsaid, *entries), *standing)
             except KeyReused:
                 raise  # nothing was written and nothing will be sent; the run may end with it, and take no later step
             except RecoveryError as error:
                 raise self.stop(error) from error
             except Exception as error:  # no store may fail so: our bug, told as one
                 raise InvariantViolated(f"run {self.history.run_id}: an append failed in a way that no store may") from error
+            self.stands = standing.status
             for said in unsaid:
                 del (self._noted if said.form in {FIRED, PATCHED} else self._unsaid[branch_of(said.step)])[0]
             for durable in (*unsaid, *entries):
@@ -263,6 +268,14 @@ class Execution:
         finally:
             if self._branched:
                 await Leave()
+
+    def understated(self, branch: str, rest: Rest) -> bool:
+        """Whether the run's row says less than that this branch rests like this: what was taken in before it wrote that the run goes on, or whoever
+        wrote that died before the verdict. Nobody who lists the runs in doubt, or those that are due, would find it."""
+        gravest = self._standing(branch, rest).status
+        return self.stands in _LESS_THAN_A_REST or (
+            self.stands in _GRAVEST_FIRST and _GRAVEST_FIRST.index(gravest) < _GRAVEST_FIRST.index(self.stands)
+        )
 
     def _standing(self, branch: str, rest: Rest) -> Rest:
         """How the run stands while one branch goes on or rests: as the gravest rest of any, with the next look of the earliest."""

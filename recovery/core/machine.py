@@ -274,12 +274,13 @@ class Machine(Execution):
     async def _conclude(
         self, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None, status: Status
     ) -> None:
-        """Journal a verdict that settles nothing, once: looking again without news appends nothing (I7)."""
+        """Journal a verdict that settles nothing, once: looking again without news appends nothing (I7). Again where the run's row has come to
+        say something else."""
         entries: list[Entry] = [pending] if pending else []
-        if judgement.news or entries:
+        rest = Rest(status, judgement.next_look_us, judgement.reason.value)
+        if judgement.news or entries or self.understated(branch_of(effect.step), rest):
             entries.append(judgement.recorded())
-        self._rests[branch_of(effect.step)] = Rest(status, judgement.next_look_us, judgement.reason.value)
-        await self._append(effect.step, entries, status, judgement.next_look_us, judgement.reason.value)
+        await self._append(effect.step, entries, *rest)
 
     def _about(self, request: Request, effect: EffectStep, reason: str) -> dict[str, str]:
         return {

@@ -205,6 +205,52 @@ def test_a_settled_step_of_an_open_run_is_contradicted_once_and_kept(place: Work
     assert [one.against[0].receipt for one in recovered.contradictions] == ["R9"]
 
 
+def in_doubt(journal: Journal) -> tuple[list[str], str]:
+    """The runs that whoever looks for doubts is shown, and why this one is there."""
+    row = journal.find("r")
+    assert row is not None
+    return [found.run_id for found in journal.runs(statuses=[Status.IN_DOUBT])], row.reason
+
+
+def superseded_and_cut_off(place: Workplace) -> Any:
+    """A worker stands still inside its request while another finds the step in doubt; then its reply is lost, and that is all it can tell."""
+    depot = Depot()
+    made = place.order(depot.effect(contracts.Opaque(), is_async=place.is_async))
+
+    def recover_then_lose() -> None:
+        assert place.recover(made).status is Status.IN_DOUBT
+        raise ConnectionResetError
+
+    depot.inside = recover_then_lose
+    with pytest.raises(errors.FencedOut):
+        place.run(made)
+    assert in_doubt(place.journal) == (["r"], "opaque")
+    assert len(place.journal.evidence("r")) == 1
+    return made
+
+
+def test_late_evidence_that_changes_no_verdict_leaves_the_run_among_those_in_doubt(place: Workplace) -> None:
+    """Taking it in writes that the run goes on. Found by the soak: every recovery then said in doubt, and no list showed it."""
+    made = superseded_and_cut_off(place)
+    assert place.recover(made).status is Status.IN_DOUBT
+    assert in_doubt(place.journal) == (["r"], "opaque")
+    after = place.history()
+    assert [type(entry) for entry in after[-2:]] == [Observation, Verdict]
+    assert place.recover(made).status is Status.IN_DOUBT
+    assert place.history() == after
+
+
+def test_who_dies_between_late_evidence_and_its_verdict_leaves_the_verdict_to_the_next(place: Workplace) -> None:
+    made = superseded_and_cut_off(place)
+    with hooked(lambda point: die() if point == "append.verdict.before" else None), pytest.raises(Killed):
+        place.recover(made)
+    assert in_doubt(place.journal) == ([], "")
+    for _ in range(2):
+        assert place.recover(made).status is Status.IN_DOUBT
+        assert in_doubt(place.journal) == (["r"], "opaque")
+    assert [type(entry) for entry in place.history()[-2:]] == [Observation, Verdict]
+
+
 # -- push ---------------------------------------------------------------------------------------------------------------
 
 
