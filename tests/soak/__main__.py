@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     spent = os.times()
     took = time.monotonic() - began, spent.user + spent.system + spent.children_user + spent.children_system
     print(json.dumps(soaked.document(*took)), flush=True) if asked.json else soaked.show(*took)
-    return 1 if soaked.wrong else INTERRUPTED if soaked.interrupted else 0
+    return 1 if soaked.wrong or lanes.broken else INTERRUPTED if soaked.interrupted else 0
 
 
 def _end_in_order(*_: object) -> None:
@@ -84,6 +84,7 @@ class Lanes:
         self._program = spoilt(asked.spoilt) if asked.spoilt else COMMAND
         self._options = f" --database {asked.database}" if asked.database else ""
         self._databases = (asked.database,) if asked.database else DATABASES
+        self.broken = 0
         self._lock, self._over = Lock(), Event()
         self._said: SimpleQueue[Judged | None] = SimpleQueue()
         self._threads = [Thread(target=self._lane, name=f"lane {number}") for number in range(asked.jobs)]
@@ -121,6 +122,9 @@ class Lanes:
         try:
             while (next_one := self._next()) is not None:
                 self._in_house(next_one)
+        except BaseException:  # told by the thread itself; a lane that has broken off counts as a violation
+            self.broken += 1
+            raise
         finally:
             self._said.put(None)
 
