@@ -14,8 +14,8 @@ from recovery.core.operations import Boot, Sleep, Use
 from recovery.engine.leases import Leases
 from recovery.ports import RunRow
 from recovery.storage.reading import Loaded
-from tests.model.claims.store import Done, Store, Stored, opened
-from tests.model.claims.workers import LEASE, NAMES, TICK, Point, Workers, opening
+from tests.model.claims.store import EMPTY, Done, Store, Stored, opened
+from tests.model.claims.workers import LEASE, NAMES, TICK, Point, Workers
 
 TERM: Final = LEASE.term // TICK
 
@@ -39,6 +39,7 @@ class Setting(NamedTuple):
     ends: bool = False
     pausing: int = 9  # the first so many workers may be paused
     orphan: bool = False  # A is dead from the beginning
+    opening: bool = False  # nobody has opened the run yet, and each wants to
     operator: str = ""  # the worker that is an operator with a fence, and waits for nobody's lease
 
 
@@ -78,12 +79,13 @@ class Protocol:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.opened, entry = opened()
-        self.workers = Workers(self.opened.run, opening(entry), ends=setting.ends, operator=setting.operator)
+        assert self.opened.run is not None
+        self.workers = Workers(self.opened.run, entry, ends=setting.ends, opening=setting.opening, operator=setting.operator)
 
     def start(self) -> State:
         standing = [Standing(self.workers.begin(name)) for name in NAMES[: self.setting.workers]]
         standing[0] = standing[0]._replace(claimed_at=1, condition="dead" if self.setting.orphan else "works")
-        return State(0, self.opened, tuple(standing), (), self.setting.left)
+        return State(0, EMPTY if self.setting.opening else self.opened, tuple(standing), (), self.setting.left)
 
     def point(self, state: State, worker: int) -> Point:
         return self.workers.points[state.workers[worker].place]
@@ -156,7 +158,7 @@ class Protocol:
         keeping = _Keeping(store, LEASE.renew_every)
         keeping.hold(held)
         keeping._renew(held)
-        renewed = store.value.run.lease_counter != state.stored.run.lease_counter
+        renewed = _counter(store.value) != _counter(state.stored)
         standing = state.workers[worker]._replace(renewed=True)
         after = _with(state._replace(stored=store.value, silent=0 if renewed else state.silent), worker, standing)
         return f"{NAMES[worker]} renews" if renewed else f"{NAMES[worker]} renews in vain", after, Done(worker, tuple(store.calls))
@@ -173,7 +175,7 @@ class Protocol:
         stored = store.value
         done = Done(worker, tuple(store.calls))
         after = state._replace(stored=stored)
-        if stored.run.epoch != state.stored.run.epoch:
+        if stored.run is not None and (state.stored.run is None or stored.run.epoch != state.stored.run.epoch):
             standing = state.workers[worker]._replace(claimed_at=stored.run.head)
             after = _with(after._replace(owner=worker, silent=0), worker, standing)
         return after, done, (_key(value, stored), value)
@@ -195,6 +197,10 @@ def passed(state: State) -> State:
 
 def _with(state: State, worker: int, standing: Standing) -> State:
     return state._replace(workers=(*state.workers[:worker], standing, *state.workers[worker + 1 :]))
+
+
+def _counter(stored: Stored) -> int | None:
+    return None if stored.run is None else stored.run.lease_counter
 
 
 def _key(value: Any, stored: Stored) -> Any:

@@ -55,7 +55,11 @@ def check_move(protocol: Protocol, before: State, after: State, done: Done | Non
 
 def _store(before: State, after: State, worker: int) -> None:
     old, new = before.stored, after.stored
-    if new.rows != old.rows:
+    if new.rows != old.rows and old.run is None:
+        require(new.run is not None and len(new.rows) == new.run.head == 1, 1)
+    elif new.rows != old.rows:
+        assert old.run is not None
+        assert new.run is not None
         require(new.rows[: len(old.rows)] == old.rows, 0)
         require(broken_at(NAMESPACE, RUN, list(new.rows), new.run.head, new.run.head_digest) is None, 1)
         written = new.rows[len(old.rows) :]
@@ -77,8 +81,10 @@ def _answers(after: State, done: Done) -> None:
 def _claims(before: State, after: State, done: Done, *, by_force: bool) -> None:
     old, new, worker = before.stored.run, after.stored.run, done.worker
     for owner, row in done.claimed:
-        token = new.owner.token if new.owner else None
+        token = new.owner.token if new and new.owner else None
         require(token != owner.token if row is None else token == owner.token, 8)
+    if old is None or new is None:
+        return
     if new.owner != old.owner and new.owner is not None:
         require(new.epoch > old.epoch, 7)
         require(new.epoch > after.stored.rows[-1].epoch, 7)

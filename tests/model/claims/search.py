@@ -25,6 +25,8 @@ SETTINGS: Final = (
     Setting("three workers, an answer lost", 3, Left(lost=1), ticks=2),
     Setting("a worker, an operator with a fence, each misfortune once", 2, Left(1, 1, 1, 1, 1), 1, operator="B"),
     Setting("two workers and an operator with a fence, an answer lost", 3, Left(lost=1), ticks=1, operator="C"),
+    Setting("two workers that open the run, each misfortune once", 2, Left(1, 1, 1, 1, 1), ticks=1, opening=True),
+    Setting("two workers that open the run, for longer", 2, Left(lost=1, pauses=1), ticks=2, opening=True),
     Setting("two workers, declared restored", 2, Left(lost=1, pauses=1, restored=1), ticks=2),
 )
 """The bound: workers, how often each misfortune may happen, and how long. A lease lasts two ticks."""
@@ -57,7 +59,7 @@ def search(setting: Setting, states_max: int = 10_000_000) -> Found:
         label = "D comes"
         try:
             key = (state.stored, tuple(standing.condition == "dead" for standing in state.workers), state.owner)
-            if key not in calm:
+            if key not in calm and state.stored.run is not None:
                 calm.add(key)
                 check_calm(protocol, state)
             for label, after, done in protocol.moves(state):

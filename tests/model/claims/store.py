@@ -25,7 +25,7 @@ NAMESPACE: Final = "0" * 32
 class Stored(NamedTuple):
     """Everything in the store."""
 
-    run: RunRow
+    run: RunRow | None  # None: nobody has opened it yet
     rows: tuple[Row, ...]
     contracts: tuple[tuple[str, str], ...]
     keys: tuple[tuple[Any, Any], ...]
@@ -74,10 +74,13 @@ class Done(NamedTuple):
 
     @property
     def claimed(self) -> list[tuple[Owner, RunRow | None]]:
-        return [(call.arguments[1], call.answer) for call in self.calls if call.method == "claim"]
+        opened = [(call.arguments[0].owner, call.answer) for call in self.calls if call.method == "open_run"]
+        return opened + [(call.arguments[1], call.answer) for call in self.calls if call.method == "claim"]
 
 
-WRITES: Final = ("append", "claim", "renew", "release", "add_evidence", "raise_incarnation")
+EMPTY: Final = Stored(None, (), (), (), ())
+
+WRITES: Final = ("open_run", "append", "claim", "renew", "release", "add_evidence", "raise_incarnation")
 METHODS: Final = (*WRITES, "find", "load", "evidence")
 
 
@@ -87,14 +90,17 @@ class Store(MemoryJournal):
     def __init__(self, stored: Stored) -> None:
         super().__init__()
         self._namespace, self._incarnation = NAMESPACE, stored.incarnation
-        self._runs = {RUN: _Run(stored.run, list(stored.rows), dict(stored.contracts))}
+        if stored.run is not None:
+            self._runs = {RUN: _Run(stored.run, list(stored.rows), dict(stored.contracts))}
         self._keys = dict(stored.keys)
         self._evidence = list(stored.evidence)
         self.calls: list[Call] = []
 
     @property
     def value(self) -> Stored:
-        there = self._runs[RUN]
+        there = self._runs.get(RUN)
+        if there is None:
+            return EMPTY._replace(incarnation=self._incarnation)
         rows = tuple(there.rows)
         return Stored(
             there.row, rows, tuple(there.contracts.items()), tuple(self._keys.items()), tuple(self._evidence), self._incarnation

@@ -15,7 +15,7 @@ from recovery.storage import statements as say
 from recovery.storage.schema import contract, evidence, journal, key, meta, run, run_contract
 from recovery.storage.sql import SqlJournal
 from tests.model.claims.moves import Protocol, Setting
-from tests.model.claims.store import NAMESPACE, Call, Store, Stored
+from tests.model.claims.store import EMPTY, NAMESPACE, Call, Store, Stored
 from tests.model.claims.workers import RUN
 
 KEYS: Final = (("inventory", "here", "key-1"),)
@@ -61,6 +61,8 @@ def put(there: SqlJournal, stored: Stored) -> None:
             connection.execute(sa.delete(table))
         connection.execute(sa.update(meta).values(namespace=NAMESPACE, incarnation=stored.incarnation))
         row = stored.run
+        if row is None:
+            return
         owner = say.owner_columns(row.owner or Owner("")) | {"owner_token": row.owner.token if row.owner else None}
         columns = {name: getattr(row, name) for name in _COPIED}
         columns |= {"status": row.status.value, "epoch_incarnation": row.epoch.incarnation, "epoch_n": row.epoch.n}
@@ -79,7 +81,8 @@ def put(there: SqlJournal, stored: Stored) -> None:
 def held_in(there: SqlJournal) -> Any:
     """Everything that the database holds, as far as a state in memory says it."""
     loaded = there.load(RUN)
-    assert loaded is not None
+    if loaded is None:
+        return as_held(EMPTY._replace(incarnation=there.incarnation()))
     row, rows, contracts = loaded
     keys = [(name, owner) for name in KEYS if (owner := there.key_owner(*name))]
     return row, tuple(rows), tuple(contracts.items()), keys, tuple(there.evidence(RUN)), there.incarnation()

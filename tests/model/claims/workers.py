@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, is_dataclass
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from recovery.claims import World, existing, held_while, take, visit
+from recovery.claims import World, existing, find, held_while, take, visit
 from recovery.core.contracts import Contract, Kind, contract_digest, microseconds
-from recovery.core.entries import Answered, AnswerKind, Attempt, Intent, Observation, OutcomeKind, Settled, Source, Status
+from recovery.core.entries import Answered, AnswerKind, Attempt, Intent, Observation, Opened, OutcomeKind, Settled, Source, Status
 from recovery.core.errors import FencedOut, RecoveryError
 from recovery.core.history import EffectStep, History, fold
 from recovery.core.ids import ROOT
@@ -26,6 +26,7 @@ from recovery.definitions.registry import Workflows
 from recovery.operators.claiming import Claimed
 from recovery.operators.holding import fence
 from recovery.ports import Evidence, Owner, RunRow
+from recovery.reconciler import _open
 from recovery.storage.reading import Loaded
 from recovery.storage.writer import Writer, writer_of
 
@@ -37,6 +38,7 @@ LEASE: Final = Lease(term=2 * TICK, renew_every=TICK)
 PATIENCE: Final = 4 * TICK
 CONTRACT: Final = Contract(kind=Kind.OPAQUE)
 NAMES: Final = ("A", "B", "C", "D")
+NEWCOMER: Final = NAMES[-1]
 """A has opened the run. B and C want it. D comes when nobody else moves any more."""
 WALL_US: Final = {name: 1_700_000_000_000_000 + hours * 3_600_000_000 for name, hours in zip(NAMES, (0, 1, -1, 2), strict=True)}
 """Wall clocks of their hosts: hours apart, and stopped, since nothing about a claim may depend on them. Fewer journals differ then."""
@@ -96,8 +98,8 @@ class Workers:
     has shown. None of these procedures keeps anything else over an await; an exception on its way out is noted as `problem`.
     """
 
-    def __init__(self, opened: RunRow, history: History, *, ends: bool, operator: str = "") -> None:
-        self._opened, self._history, self._ends, self._operator = opened, history, ends, operator
+    def __init__(self, row: RunRow, entry: Opened, *, ends: bool, opening: bool = False, operator: str = "") -> None:
+        self._row, self._entry, self._ends, self._opening, self._operator = row, entry, ends, opening, operator
         self.points: list[Point] = []
         self._ways: list[tuple[str, tuple[tuple[Any, int, frozenset[str]], ...]]] = []  # the first way to each place: all answers
         self._places: dict[Any, int] = {}
@@ -158,7 +160,9 @@ class Workers:
         )
         if seen.name == self._operator:
             return self._fencing(world)
-        return self._opener(seen, world) if seen.name == "A" else self._claimant(seen, world)
+        if self._opening and seen.name != NEWCOMER:
+            return self._opener(seen, world)
+        return self._owner(seen, world, self._row) if seen.name == "A" else self._claimant(seen, world)
 
     async def _fencing(self, world: World) -> str:
         """An operator, who waits for no lease."""
@@ -166,11 +170,16 @@ class Workers:
         return "done"
 
     async def _opener(self, seen: _Seen, world: World) -> str:
-        row = self._opened
+        """Starts the run, or goes on with what another has started."""
+        if await find(RUN) is None and (mine := await _open(world, RUN, self._entry)) is not None:
+            return await self._owner(seen, world, mine)
+        return await self._claimant(seen, world)
+
+    async def _owner(self, seen: _Seen, world: World, row: RunRow) -> str:
         assert row.owner is not None
         writer = Writer(RUN, row.owner.token, row.epoch, row.head, row.head_digest, world.token, {})
         seen.loaded = row.head
-        await held_while(world, row, lambda: self._work(seen, writer, self._history))
+        await held_while(world, row, lambda: self._work(seen, writer, fold(RUN, [self._entry])))
         return "done"
 
     async def _claimant(self, seen: _Seen, world: World) -> str:
@@ -278,6 +287,8 @@ def _standing(procedure: Coroutine[Op[Any], Any, str]) -> Any:
 def _plain(value: Any) -> Any:
     """A variable as something that can be compared. What a worker only calls, or what follows from another variable, is its kind."""
     match value:
+        case tuple():
+            return tuple(map(_plain, value))
         case RunRow() | str() | int() | None | Evidence():
             return value
         case Loaded():
@@ -309,8 +320,3 @@ def _on(procedure: Coroutine[Op[Any], Any, str], seen: _Seen, value: Any) -> Op[
         operation = procedure.send(WALL_US[seen.name])
     assert isinstance(operation, Use | Boot | Sleep), operation
     return operation
-
-
-def opening(opened: Any) -> History:
-    """The history that the opener works from."""
-    return fold(RUN, [opened])
