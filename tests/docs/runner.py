@@ -11,6 +11,8 @@ never compared with less than the whole output of its commands; only the things 
 A block inside an HTML comment is run and not shown: for waiting and setting up. `<!-- files of PAGE -->` writes the titled files of
 another page. PORTS and POSTGRESQL stand on pages for what each run must have for itself.
 
+In tests, `recover` and `python` are forked from a warm parent (tests/warm) unless they go to the background; `--rewrite` starts fresh interpreters.
+
 `python -m tests.docs.runner --rewrite [PAGE...]` puts real output in place of what no longer holds; `--afresh` in place of all, so that the
 keys and times on a page are those of one run.
 """
