@@ -70,7 +70,13 @@ class Place:
         """The same by the installed command, in a fresh interpreter."""
         command = [str(Path(sys.executable).with_name("recover")), *arguments]
         ended = subprocess.run(
-            command, cwd=self.directory, env=self._environ({}), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240
+            command,
+            cwd=self.directory,
+            env=self._environ({}),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=240,
         )
         return Ended(ended.returncode, ended.stdout, ended.stderr)
 
