@@ -6,6 +6,7 @@ even if the search is interrupted.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from contextlib import nullcontext
@@ -20,6 +21,7 @@ from recovery.testing.casting import NotCast, cast_of, found, imported
 from recovery.testing.exploration.exploring import Exploration, Explored
 from recovery.testing.exploration.exploring import explore as search
 from recovery.testing.exploration.search import NotDeterministic
+from recovery.testing.exploration.sharing import YOUNG_OBJECTS
 from recovery.testing.loading import ScenarioError, load
 from recovery.testing.scenario import Scenario
 from recovery.testing.steps import Module
@@ -42,6 +44,7 @@ class Wanted:
 
 def explore(output: Output, wanted: Wanted) -> ExitCode:
     """0 if nothing is violated, 1 if something is, 2 for what cannot be explored. Raises KeyboardInterrupt after telling what was found."""
+    gc.set_threshold(*YOUNG_OBJECTS)
     try:
         subject = _subject(wanted)
         watching = nullcontext() if output.as_json else exploring.Watching(output.paper())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from recovery.core.entries import Entry, Observation, Settled, Verdict
-from recovery.core.history import EffectStep, fold
+from recovery.core.history import EffectStep, Noted, fold
 from recovery.core.ids import ROOT
 from recovery.core.judgement import conclude
 from recovery.core.rows import Action
@@ -20,25 +20,38 @@ from recovery.testing.worlds import World
 
 
 def judged_again(world: World, loaded: Loaded) -> Iterator[str]:
-    """A sentence per verdict or settlement that its own evidence does not give."""
+    """A sentence per verdict or settlement that its own evidence does not give. What gave none is added to `world.proven`, with everything
+    that this depends on, and is not judged another time: an entry's digest stands for everything before it, too."""
     late = [item for noted in loaded.history.effects for item in noted.observations if item.seq is None]
-    for seq, entry in enumerate(loaded.entries, start=1):
-        if not isinstance(entry, Verdict | Settled) or entry.step == ROOT or _of_the_run(entry):
+    about = (tuple(loaded.late), loaded.restored, world.scopes, tuple(sorted(loaded.contracts)))
+    for seq, row in enumerate(loaded.rows, start=1):
+        judged = (row.digest, about)
+        if world.proven is not None and judged in world.proven:
             continue
-        if isinstance(entry, Settled) and entry.heuristic:
-            continue  # a person's word, which needs no row to license it
-        about = f"{loaded.run.run_id}: entry {seq} settles or judges {entry.step} by {entry.row or 'no row'}"
-        if entry.row not in ROW_BY_NAME:
-            yield f"{about}, which is no row"
-            continue
-        if missing := set(ROW_BY_NAME[entry.row].assumes) - set(entry.assumptions):
-            yield f"{about} without naming {', '.join(sorted(missing))}"
-        # A superseded worker may have added evidence while this was judged, so both readings are right.
-        # What is judged since a restore is judged as restored, which the entry itself does not say.
-        knowing: list[list[Observation]] = [[], [noted.observation for noted in late]] if late else [[]]
-        readings = [(known, restored) for known in knowing for restored in {False, loaded.restored}]
-        if not any(entry.row == _row(world, loaded, entry, seq, *reading) for reading in readings):
-            yield f"{about}, and judging again gives {_row(world, loaded, entry, seq, *readings[0])}"
+        problems = list(_misjudged(world, loaded, seq, late))
+        yield from problems
+        if world.proven is not None and not problems:
+            world.proven.add(judged)
+
+
+def _misjudged(world: World, loaded: Loaded, seq: int, late: list[Noted]) -> Iterator[str]:
+    entry = loaded.entries[seq - 1]
+    if not isinstance(entry, Verdict | Settled) or entry.step == ROOT or _of_the_run(entry):
+        return
+    if isinstance(entry, Settled) and entry.heuristic:
+        return  # a person's word, which needs no row to license it
+    about = f"{loaded.run.run_id}: entry {seq} settles or judges {entry.step} by {entry.row or 'no row'}"
+    if entry.row not in ROW_BY_NAME:
+        yield f"{about}, which is no row"
+        return
+    if missing := set(ROW_BY_NAME[entry.row].assumes) - set(entry.assumptions):
+        yield f"{about} without naming {', '.join(sorted(missing))}"
+    # A superseded worker may have added evidence while this was judged, so both readings are right.
+    # What is judged since a restore is judged as restored, which the entry itself does not say.
+    knowing: list[list[Observation]] = [[], [noted.observation for noted in late]] if late else [[]]
+    readings = [(known, restored) for known in knowing for restored in {False, loaded.restored}]
+    if not any(entry.row == _row(world, loaded, entry, seq, *reading) for reading in readings):
+        yield f"{about}, and judging again gives {_row(world, loaded, entry, seq, *readings[0])}"
 
 
 def _of_the_run(entry: Verdict | Settled) -> bool:

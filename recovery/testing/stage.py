@@ -122,8 +122,8 @@ class Stage:
         """Of the actor's last process. Raises KeyError."""
         return self._programs[actor].process.footprint
 
-    def world(self, reading: Callable[[Journal, str], Loaded] = read) -> World:
-        """Everything that is known now. reading: how a run is read."""
+    def world(self, reading: Callable[[Journal, str], Loaded] = read, proven: set[Any] | None = None) -> World:
+        """Everything that is known now. reading: how a run is read; proven: as a World has it."""
         runs, unreadable = loaded_runs(self.journal, self._spoiled, reading)
         return World(
             runs=runs,
@@ -135,6 +135,7 @@ class Stage:
             stock=self.environment.stock,
             asked=dict(self.asked),
             again=tuple(self.again),
+            proven=proven,
         )
 
     @property
@@ -308,9 +309,11 @@ class Stage:
         """I7, on every run: once to take up what has fallen due, and once more without any news. Raises Failed for a bug of ours."""
         self.end()
         for run_id in [row.run_id for row in self.journal.runs()]:
+            began_us, before = self.clock.wall_us(), self._extent(run_id)
             self._recover_patiently(run_id)
-            before = self._extent(run_id)
-            self._recover_patiently(run_id)
+            if (self.clock.wall_us(), self._extent(run_id)) != (began_us, before):  # else this one was without news itself
+                before = self._extent(run_id)
+                self._recover_patiently(run_id)
             self.again.append(Again(run_id, before, self._extent(run_id)))
 
     def _recover_patiently(self, run_id: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from recovery.core.entries import Attempt, Entry, Intent, Observation, Settled
 from recovery.core.errors import JournalCorrupt
@@ -41,7 +41,8 @@ class Again:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What stands in the journal, and what really happened. scopes: those that the program has worked in."""
+    """What stands in the journal, and what really happened. scopes: those that the program has worked in. proven: entries
+    that were judged again before; who looks at many worlds hands the same set to each."""
 
     runs: Mapping[str, Loaded]
     events: tuple[Event, ...]
@@ -52,6 +53,7 @@ class World:
     again: tuple[Again, ...] = ()
     unreadable: frozenset[str] = frozenset()
     scopes: frozenset[str] = frozenset()
+    proven: set[Any] | None = None
 
     def of(self, kind: type[E]) -> list[E]:
         """The events of one kind, in order."""

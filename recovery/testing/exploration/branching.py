@@ -143,7 +143,7 @@ class Branching:
                 DELIVERED, FREE, Before.OUTSIDE
             )  # what nobody asks about any more lands by itself, and at the end at the latest
         for rank, (move, before) in enumerate(self._faults, start=1):
-            if rank > at.rank and (at.active is not None or before is Before.TIMED):
+            if rank > at.rank and (at.active is not None or before in {Before.TIMED, Before.OUTSIDE}):
                 yield Choice(move, FAULT, before if at.active is not None else Before.ANY, rank)
         if at.declined and at.rank == 0:
             yield Choice(said(environment={"restock": dict.fromkeys(at.declined, RESTOCKED)}), FAULT, Before.SEND, 1000)
@@ -185,7 +185,8 @@ class Branching:
     def _of_time(self, contracts: list[Contract]) -> Iterator[tuple[Move, Before]]:
         """Past the moment after which no copy acts; as far as a key may still be sent again, and past its window; and a wall clock as wrong as A3 allows.
 
-        Past a lease it passes without any fault: a recoverer waits for the lease of whoever stands still."""
+        Past a lease it passes without any fault: a recoverer waits for the lease of whoever stands still. A clock that was set stays wrong, so
+        that of the moments between two requests one is enough."""
         error = min((timedelta(microseconds=contract.clock_error_us) for contract in contracts), default=timedelta(0))
         windows = [timedelta(microseconds=contract.window_us) for contract in contracts if contract.window_us is not None]
         quiet, last = self.settles + 2 * error, timedelta(seconds=1)
@@ -194,7 +195,7 @@ class Branching:
             yield said(advance=lasts), Before.TIMED
         if error:
             for sign in "+-":
-                yield said(clock={"step": f"{sign}{error // timedelta(milliseconds=1)}ms"}), Before.TIMED
+                yield said(clock={"step": f"{sign}{error // timedelta(milliseconds=1)}ms"}), Before.OUTSIDE
 
 
 def _settling(contract: Contract) -> timedelta:

@@ -11,11 +11,8 @@ from typing import Any
 from recovery.core.errors import RecoveryError
 from recovery.ports import Journal
 from recovery.storage.reading import Loaded, read
-from recovery.testing.promises import PROMISES
+from recovery.testing.promises import broken
 from recovery.testing.stage import Stage
-
-_OF_THE_JOURNAL = "I3"
-"""The promise that is about the journal alone; it costs as much as all others together."""
 
 
 class Judge:
@@ -24,7 +21,7 @@ class Judge:
     def __init__(self) -> None:
         self._last: tuple[Stage | None, int, list[Any]] = (None, 0, [])  # what was judged last: events and journal of which stage
         self._loaded: dict[Any, Loaded] = {}
-        self._proven: dict[Any, list[str]] = {}
+        self._proven: set[Any] = set()
 
     def problems(self, stage: Stage) -> list[str]:
         """Every violation, with the name of its promise. A journal that cannot be read is one."""
@@ -41,21 +38,10 @@ class Judge:
             return self._loaded[key]
 
         try:
-            world = stage.world(remembered)
+            world = stage.world(remembered, self._proven)
         except RecoveryError as error:
             return [f"unreadable: the journal cannot be read, {type(error).__name__}: {error}"]
-        found: list[str] = []
-        for name, check in PROMISES.items():
-            if name in stage.scenario.exempt:
-                continue
-            if name != _OF_THE_JOURNAL:
-                found += [f"{name}: {problem}" for problem in check(world)]
-                continue
-            proven = (*keys, world.scopes)
-            if proven not in self._proven:
-                self._proven[proven] = [f"{name}: {problem}" for problem in check(world)]
-            found += self._proven[proven]
-        return found
+        return broken(world, frozenset(stage.scenario.exempt))
 
 
 def _rows_of(journal: Journal, run_id: str) -> Any:

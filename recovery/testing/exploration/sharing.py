@@ -9,6 +9,7 @@ visited twice; they are counted once.
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from recovery.testing.casting import cast_of, imported
 from recovery.testing.exploration.bounds import Bounds
@@ -25,6 +26,9 @@ from recovery.testing.exploration.search import Counts, Search, Violation
 from recovery.testing.exploration.writing import moves_of, plain
 from recovery.testing.scenario import Scenario
 from recovery.testing.steps import Module
+
+YOUNG_OBJECTS: Final = (100_000, 50, 100)
+"""Thresholds of the garbage collector in a process that does nothing but search: what it keeps, it keeps until its end."""
 
 
 @dataclass(slots=True)
@@ -118,6 +122,7 @@ def _added(search: Search, done: dict[str, Any]) -> None:
 
 def work(stdin: IO[str] | None = None, stdout: IO[str] | None = None) -> None:
     """What a worker does: its part of the search, from what it is told. What explored code prints is no answer: it goes to stderr."""
+    gc.set_threshold(*YOUNG_OBJECTS)
     told, answers = json.load(stdin or sys.stdin), stdout or sys.stdout
     with redirect_stdout(sys.stderr):
         _work(told, answers)
