@@ -63,7 +63,7 @@ def test_none_is_lost() -> None:
     wanted = {
         f"S{number:02}" for number in (1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 15, 16, 17, 19, 20, 21, 22, 23, 25, 26, 32, 34, 37, 38)
     }
-    wanted |= {f"C{number:02}" for number in (2, 3, 5, 6, 7, 8, 9, 11, 12, 13, 21, 22, 24)} | {"W12"}
+    wanted |= {f"C{number:02}" for number in (2, 3, 5, 6, 7, 8, 9, 11, 12, 13, 21, 22, 24)} | {"W2", "W3", "W12", "CANON"}
     assert wanted == {scenario.values[0].scenario for scenario in SCENARIOS}
 
 
