@@ -19,7 +19,7 @@ JUDGE_VENV := build/judge-venv
 TOGETHER := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch power replay sweep matrix model fuzz soak explore mutants judge bench-checkpoint lint lint-style lint-types lint-pyright lint-imports format docs clean
+.PHONY: help demo test test-torch power replay sweep matrix model planted fuzz soak explore mutants judge bench-checkpoint lint lint-style lint-types lint-pyright lint-imports format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ matrix: $(VENV)/.test ## every contract under every fault at every crash point, 
 model: $(VENV)/.test ## the model checks in their full bound, with what they covered: some minutes
 	$(BIN)/python -m tests.model
 	$(BIN)/python -m tests.model.claims
+
+planted: $(VENV)/.test ## bugs planted into the engine, each found by the explorer without a hint: some minutes. REWRITE=1 writes the page's table
+	$(BIN)/python -m pytest -q --timeout 3600 $(if $(REWRITE),--rewrite,-n 2) tests/explorer/every_bug.py
 
 fuzz: $(VENV)/.test ## spoilt checkpoints for a minute: none may crash, hang or take more memory than its files
 	$(BIN)/python -m tests.fuzz --seconds $${SECONDS_OF_FUZZ:-60}

@@ -8,7 +8,7 @@ a file that does not say that it is a scenario of ours is left alone, whatever i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from recovery.testing import ManualClock, Scenario, SimulatedEnvironment
+    from recovery.definitions.effect import Effect
+    from recovery.testing import Explored, ManualClock, Scenario, ScriptedEnvironment, SimulatedEnvironment
     from recovery.testing.shelves import Shelf
 
 FILES: Final = "recovery_scenarios"
@@ -148,3 +149,37 @@ def simulated_environment(manual_clock: ManualClock, request: pytest.FixtureRequ
     environment = SimulatedEnvironment(manual_clock, **{"stock": {}, **(marker.kwargs if marker else {})})
     with connecting(environment.connect(request.node.name)):
         yield environment
+
+
+class CrashEverywhere:
+    """Plays a workflow with one thing going wrong, at every place and in every way, and recovers it each time."""
+
+    def __call__(
+        self,
+        workflow: Any,
+        /,
+        *args: Any,
+        effects: Mapping[Effect[..., Any], Callable[..., Any]] | ScriptedEnvironment,
+        faults: int = 1,
+        recoverers: int = 1,
+        **bounds: Any,
+    ) -> Explored:
+        """Fail the test with the smallest history that breaks a promise. The same arguments as `recovery.testing.explore`, whose default is
+        two faults and two recoverers; one of each takes about a second."""
+        __tracebackhide__ = True
+        from recovery.testing import NotDeterministic, explore
+
+        try:
+            explored = explore(workflow, *args, effects=effects, faults=faults, recoverers=recoverers, **bounds)
+        except NotDeterministic as error:
+            pytest.fail(str(error), pytrace=False)
+        if explored.violations:
+            found = explored.violations[0]
+            pytest.fail(f"{found.promise} is broken: {found.problem}\n\n{found.scenario}", pytrace=False)
+        return explored
+
+
+@pytest.fixture
+def crash_everywhere() -> CrashEverywhere:
+    """Prove a workflow of yours: `crash_everywhere(workflow, input, effects={effect: what it comes to})`."""
+    return CrashEverywhere()

@@ -97,9 +97,10 @@ _TOLD = """\
 """
 
 _STOPS = "    return self.steps.stop(error, branch)\n"
+_POISONS = "    if error is None or self.steps.stopped_at(branch) is not None:\n"
+_LETS_GO = "    if error is None or type(error).__name__ == 'EffectInDoubt' or self.steps.stopped_at(branch) is not None:\n"
 _SWALLOWED = """\
-    from recovery.core.errors import EffectInDoubt
-    if isinstance(error, EffectInDoubt | EffectInterrupted):
+    if type(error).__name__ == "EffectInDoubt":
         return error
 """
 
@@ -122,7 +123,7 @@ BUGS: Final = (
     bug("an epoch carried but not raised", *_TABLE["32: an epoch that nobody raised bars attempts"]),
     bug(
         "a swallowed doubt",
-        _edit(Execution, "stop", (_STOPS, _SWALLOWED + _STOPS)),
+        _edit(Execution, "stop", (_STOPS, _SWALLOWED + _STOPS)), _edit(Execution, "finish", (_POISONS, _LETS_GO)),
     ),
 )  # fmt: skip
 """In the order of the issue that asks for them."""

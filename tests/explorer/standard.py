@@ -22,6 +22,16 @@ short:
     - {perform: reserve, with: {sku: A, qty: 2}, key: k1}
     - return: $reserve
 
+forgetful:
+  story: Successes are remembered under the key and rejections are not, and there is too little at first.
+  stock: {A: 1}
+  window: 24h
+  remembers: [success]
+  effects: {reserve: {contract: keyed, window: 24h, remembers_rejections: false}}
+  workflow:
+    - {attempt: reserve, with: {sku: A, qty: 2}, key: k1}
+    - return: $reserve
+
 probeable:
   story: It can be looked up, there is no key, and the settle window is trusted; one question is all there is.
   effects: {reserve: {contract: probeable, trust_settle: true}}
@@ -36,16 +46,6 @@ fenced:
   effects: {reserve: {contract: probeable, enforced: epoch}}
   workflow:
     - {perform: reserve, with: {sku: A, qty: 2}, key: k1}
-    - return: $reserve
-
-forgetful:
-  story: Successes are remembered under the key and rejections are not, and there is too little at first.
-  stock: {A: 1}
-  window: 24h
-  remembers: [success]
-  effects: {reserve: {contract: keyed, window: 24h, remembers_rejections: false}}
-  workflow:
-    - {attempt: reserve, with: {sku: A, qty: 2}, key: k1}
     - return: $reserve
 
 closable:

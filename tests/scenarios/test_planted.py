@@ -9,22 +9,23 @@ import pytest
 
 from recovery import claims
 from recovery.core import evidence, judgement, machine
-from recovery.core.chain import chained
-from recovery.core.entries import Answered, AnswerKind, Attempt, Intent, Settled, Source
+from recovery.core.entries import Answered, AnswerKind, Settled
 from recovery.core.facts import Absence
 from recovery.core.ids import ROOT
 from recovery.core.machine import Machine
-from recovery.core.operations import Append, Close, Send
+from recovery.core.operations import Append
 from recovery.core.verdicts import ROWS, first_match
-from recovery.definitions.effect import Bound
 from recovery.definitions.replies import Replies
-from recovery.ports import Appended, RunRow
+from recovery.ports import RunRow
 from recovery.storage.memory import MemoryJournal
 from recovery.storage.writer import Writer
 from recovery.testing import process
 from recovery.testing.engines import _Placed
+from tests.explorer.planted import BUGS
+from tests.model.planted import planted
 from tests.scenarios.playing import named, played, written
 
+BUG = {bug.name: bug for bug in BUGS}
 COLOURS = pytest.mark.parametrize("colour", ["sync", "async"])
 
 
@@ -36,55 +37,24 @@ def caught(result: Any, *signs: str) -> None:
 
 @COLOURS
 @pytest.mark.parametrize("name", ["lost reply, keyed, asked by sending the key again", "zombie, keyed, sends after the takeover"])
-def test_an_attempt_that_is_written_after_its_send(monkeypatch: pytest.MonkeyPatch, name: str, colour: str) -> None:
-    async def careless(self: Machine, request: Any, effect: Any, judged: Any, pending: Any, now_us: int) -> Any:
-        closing = judged.action.value == "close"
-        attempt = Attempt(
-            step=effect.step,
-            number=len(effect.attempts) + 1,
-            purpose=judged.action.value,
-            sent_at_us=now_us,
-            send_until_us=now_us + effect.intent.timeout_us,
-            epoch=str(self.epoch),
-        )
-        subject, intent = request.subject, effect.intent
-        answer = await (Close(subject, intent, attempt) if closing else Send(subject, intent, attempt, attempt.sent_at_us))
-        await self._append([replace(pending, attempt=attempt)] if isinstance(pending, Intent) else [attempt])
-        return await self._observed(effect.step, answer, Source.REPLY, asked_at_us=now_us, attempt=attempt.number)
-
-    monkeypatch.setattr(Machine, "_attempt", careless)
-    caught(played(named(name), colour), "I4: ", "without passing send.before")
+def test_an_attempt_that_is_written_after_its_send(name: str, colour: str) -> None:
+    with planted(BUG["attempt written after the send"]):
+        caught(played(named(name), colour), "I4: ", "without passing send.before")
 
 
 @COLOURS
 @pytest.mark.parametrize(
     "name", ["lost reply, keyed, asked by sending the key again", "late landing, keyed, the copy meets the key"]
 )
-def test_a_key_minted_per_attempt(monkeypatch: pytest.MonkeyPatch, name: str, colour: str) -> None:
-    invoke = Bound.invoke
-    monkeypatch.setattr(Bound, "invoke", lambda self, call: invoke(self, replace(call, key=f"{call.key}-{call.attempt}")))
-    caught(played(named(name), colour), "I4: ", "I5: ")
-
-
-class LeaseIsPermission(MemoryJournal):
-    """Whoever once held the lease may write for ever, on whatever head there is."""
-
-    def _append_one(self, member: Any) -> Any:
-        there = self._runs[member.run_id]
-        previous, seq, rows = there.row.head_digest, there.row.head, []
-        for row in member.rows:
-            seq += 1
-            rows.append(chained(previous, seq, row.kind, row.step, row.body, row.epoch, row.token))
-            previous = rows[-1].digest
-        there.contracts.update(member.contracts)
-        there.rows.extend(rows)
-        there.row = replace(there.row, head=seq, head_digest=previous, status=member.status)
-        return Appended()
+def test_a_key_minted_per_attempt(name: str, colour: str) -> None:
+    with planted(BUG["key per attempt"]):
+        caught(played(named(name), colour), "I4: ", "I5: ")
 
 
 @COLOURS
 def test_a_lease_that_is_taken_for_permission_to_write(colour: str) -> None:
-    result = played(named("zombie, keyed, sends while the new owner is about to"), colour, LeaseIsPermission())
+    with planted(BUG["lease treated as permission"]):
+        result = played(named("zombie, keyed, sends while the new owner is about to"), colour)
     caught(result, "I6: ", "IllegalHistory", "exit is settled, expected owned")
 
 
@@ -220,9 +190,9 @@ def test_doubt_cannot_be_swallowed(colour: str) -> None:
 
 
 @COLOURS
-def test_doubt_that_is_an_ordinary_exception(monkeypatch: pytest.MonkeyPatch, colour: str) -> None:
-    monkeypatch.setattr(Machine, "stop", lambda self, error, *rest, **more: error)
-    caught(played(written(DOUBT_THEN_MORE), colour), "I9: ", "IllegalHistory")
+def test_doubt_that_is_an_ordinary_exception(colour: str) -> None:
+    with planted(BUG["a swallowed doubt"]):
+        caught(played(written(DOUBT_THEN_MORE), colour), "I9: ", "IllegalHistory")
 
 
 @COLOURS

@@ -137,6 +137,58 @@ def test_the_fixtures(pytester: pytest.Pytester) -> None:
     run(pytester, "--strict-markers").assert_outcomes(passed=2)
 
 
+PROVEN = """
+from dataclasses import dataclass
+from datetime import timedelta
+
+from recovery import Call, Run, contracts, effect, workflow
+from recovery.testing import AS_IT_STANDS
+
+@dataclass(frozen=True)
+class Reservation:
+    sku: str
+    units: int
+
+made: list[str] = []
+
+@effect(contracts.Keyed(window=timedelta(hours=24)))
+def reserve(call: Call, *, sku: str, units: int) -> Reservation:
+    made.append(call.key)
+    return Reservation(sku, call.attempt)
+
+@workflow
+def resolve(run: Run, part: str) -> str:
+    return run.perform(reserve(sku=part, units=2), key="reservation-1").sku
+
+def test_my_workflow_survives(crash_everywhere):
+    explored = crash_everywhere(resolve, "oil filter", effects={reserve: lambda sku, units: Reservation(sku, units)})
+    assert explored.complete and explored.histories > 50
+    assert made == [], "the effect itself was never called"
+
+def test_a_fake_that_keeps_no_keys(crash_everywhere):
+    crash_everywhere(resolve, "oil filter", effects={reserve: AS_IT_STANDS})
+
+def test_a_script_that_is_another_one_each_time(crash_everywhere):
+    crash_everywhere(resolve, "oil filter", effects={reserve: lambda sku, units: Reservation(sku, made.append("") or len(made))})
+"""
+
+
+def test_a_workflow_is_proven_in_five_lines_and_a_failure_is_a_history(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_own=PROVEN)
+    result = run(pytester)
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "I1 is broken: reservation-1 was carried out 2 times",
+            "timeline:",
+            "- run: A",
+            "The same *, played again, led to another state*",
+        ]
+    )
+    failure = result.stdout.str().partition("= FAILURES =")[2].partition("= short test summary")[0]
+    assert ".py" not in failure, "no internals' traceback"
+
+
 def test_a_run_without_scenarios_pays_nothing(pytester: pytest.Pytester) -> None:
     """Every pytest of an environment that has this package loads the plugin."""
     scenario_file(pytester, FOREIGN["load.yaml"])

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from recovery.core.contracts import Contract
+from recovery.core.contracts import Contract, Replay
 from recovery.definitions.effect import Effect
 from recovery.ports import RunRow
 from recovery.testing.exploration.bounds import FREE, Bounds
@@ -118,6 +118,9 @@ class Branching:
         contracts = [effect.contract for effect in effects]
         timeout = max((effect.timeout for effect in effects), default=timedelta(0))
         self.settles = timeout + max((_settling(contract) for contract in contracts), default=timedelta(0))
+        self._error = min((timedelta(microseconds=contract.clock_error_us) for contract in contracts), default=timedelta(0))
+        self._quiet = self.settles + 2 * self._error
+        self._ages = not all(_lasting(contract, 3 * self._quiet) for contract in contracts)
         self._faults = [*self._of_requests(contracts), *self._of_writes(), *self._of_time(contracts)]
 
     def choices(self, at: Moment, left: Bounds) -> list[Choice]:
@@ -138,15 +141,15 @@ class Branching:
                 yield from self._switches(at)
         else:
             yield from self._successors(at)
-        if at.held and at.rank == 0 and at.active is not None:
-            yield Choice(
-                DELIVERED, FREE, Before.OUTSIDE
-            )  # what nobody asks about any more lands by itself, and at the end at the latest
+        if at.held and at.rank == 0 and (at.active is not None or at.declined):
+            # What nobody asks about any more lands by itself, at the end at the latest; where it may be declined, stock may come before it.
+            yield Choice(DELIVERED, FREE, Before.OUTSIDE if at.active is not None else Before.ANY)
         for rank, (move, before) in enumerate(self._faults, start=1):
             if rank > at.rank and (at.active is not None or before in {Before.TIMED, Before.OUTSIDE}):
                 yield Choice(move, FAULT, before if at.active is not None else Before.ANY, rank)
         if at.declined and at.rank == 0:
-            yield Choice(said(environment={"restock": dict.fromkeys(at.declined, RESTOCKED)}), FAULT, Before.SEND, 1000)
+            before = Before.SEND if at.active is not None else Before.ANY
+            yield Choice(said(environment={"restock": dict.fromkeys(at.declined, RESTOCKED)}), FAULT, before, 1000)
 
     def _switches(self, at: Moment) -> Iterator[Choice]:
         """Who went on last stands still, as under SIGSTOP, and another one goes on."""
@@ -163,6 +166,8 @@ class Branching:
             yield Choice(self._recoverer(at), Bounds(0, 1))
             if at.run is not None and at.run.next_look_us is not None and at.run.next_look_us > at.now_us and at.rank == 0:
                 yield Choice(said(advance=timedelta(microseconds=at.run.next_look_us - at.now_us)), FREE, Before.ANY, 1)
+            if self._ages and at.run is not None and at.rank == 0:  # that a process is gone is not noticed at once
+                yield Choice(said(advance=self._quiet), FREE, Before.ANY, 2)
 
     def _recoverer(self, at: Moment) -> Move:
         name = chr(ord(WORKER) + 1 + at.started)
@@ -171,9 +176,10 @@ class Branching:
     def _of_requests(self, contracts: list[Contract]) -> Iterator[tuple[Move, Before]]:
         """A reply is lost, a request is delayed or, under a key, delivered twice; both arrive when it suits them, and within A2.
 
-        A network that doubles requests which nothing tells apart breaks A5, and no engine could keep I1 on it."""
+        A network that doubles requests breaks A5 where nothing tells a copy from its original, or where a refusal of one is forgotten before the
+        other comes: no engine could keep I1 or I2 on it."""
         happening = [{"drop_replies": 1}, {"hold": self.settles}]
-        if all(contract.keyed for contract in contracts):
+        if all(contract.keyed and contract.replay_rejection is Replay.ORIGINAL for contract in contracts):
             happening.append({"duplicate": self.settles})
         for happens in happening:
             yield said(environment=happens), Before.SEND
@@ -187,9 +193,9 @@ class Branching:
 
         Past a lease it passes without any fault: a recoverer waits for the lease of whoever stands still. A clock that was set stays wrong, so
         that of the moments between two requests one is enough."""
-        error = min((timedelta(microseconds=contract.clock_error_us) for contract in contracts), default=timedelta(0))
+        error, quiet = self._error, self._quiet
         windows = [timedelta(microseconds=contract.window_us) for contract in contracts if contract.window_us is not None]
-        quiet, last = self.settles + 2 * error, timedelta(seconds=1)
+        last = timedelta(seconds=1)
         passing = {quiet, *(inside for window in windows if (inside := window - quiet - last) > quiet), *windows}
         for lasts in sorted(passing):
             yield said(advance=lasts), Before.TIMED
@@ -200,3 +206,10 @@ class Branching:
 
 def _settling(contract: Contract) -> timedelta:
     return timedelta(microseconds=contract.settle_window_us)
+
+
+def _lasting(contract: Contract, lasts: timedelta) -> bool:
+    """Whether no verdict under this contract changes before so much time has passed: nothing is forgotten, and there is nothing to ask for."""
+    window = contract.window_us
+    remembered = contract.keyed and window is not None and timedelta(microseconds=window) > lasts
+    return remembered and contract.lookup is None and contract.replay_rejection is Replay.ORIGINAL
