@@ -24,7 +24,11 @@ _MANY = 10**9
 def explore(
     context: typer.Context,
     what: Annotated[
-        str, typer.Argument(metavar="PATH|MODULE:NAME", help="A scenario file, or an Exploration of your own, by module and name.")
+        str,
+        typer.Argument(
+            metavar="PATH|MODULE:NAME",
+            help="A scenario file; or an Exploration of your own by its name, or by that of its workflow.",
+        ),
     ],
     bound: Annotated[
         int, typer.Option("--bound", min=0, max=_FAULTS_MAX, help="How many faults one history may have: a kill is one.")

@@ -17,6 +17,7 @@ from typing import Any
 from recovery.cli.output import Output
 from recovery.console import exploring
 from recovery.core.errors import ExitCode
+from recovery.definitions.workflow import Workflow
 from recovery.testing.casting import NotCast, cast_of, found, imported
 from recovery.testing.exploration.exploring import Exploration, Explored
 from recovery.testing.exploration.exploring import explore as search
@@ -110,7 +111,10 @@ def _subject(wanted: Wanted) -> Scenario | Exploration[..., Any]:
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     there = found(wanted.what)
+    if isinstance(there, Workflow):  # its module says what its effects come to, under whatever name
+        beside = vars(sys.modules[module]).values()
+        there = next((one for one in beside if isinstance(one, Exploration) and one.workflow is there), there)
     if not isinstance(there, Exploration):
-        problem = f"{wanted.what} is a {type(there).__name__} and no Exploration."
+        problem = f"{wanted.what} is no Exploration ({type(there).__name__})."
         raise NotCast(f"{problem} Say what its effects come to: exploration = Exploration({name}, ..., effects={{...}}).")
     return there

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from recovery import AsyncRun, Call, Rejection, Run, contracts, effect, workflow
-from recovery.testing import AS_IT_STANDS, Exploration, ScriptedEnvironment
+from recovery.testing import AS_IT_STANDS, Exploration, ScriptedEnvironment, connection
 
 REMEMBERS = contracts.Keyed(window=timedelta(hours=24))
 
@@ -74,6 +74,7 @@ def clutching(run: Run) -> str:
             ("perform", lambda: run.perform(reserve(sku="B", units=9), name="clutched")),
             ("decide", lambda: run.decide("clutched", lambda: "late")),
             ("attempt", lambda: run.attempt(reserve(sku="C", units=9), name="clutched-again")),
+            ("ask", lambda: connection().available("A")),
         ):
             try:
                 act()

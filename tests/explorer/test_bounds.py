@@ -9,7 +9,7 @@ from tests.explorer.subjects import CONTRACTS, subject
 
 pytestmark = pytest.mark.explore
 
-SAMPLE = 900
+SAMPLE = 300
 """Histories of each class, the ones with the fewest faults first."""
 
 

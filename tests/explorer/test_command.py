@@ -55,7 +55,7 @@ def test_the_document_is_one_line(honest: Path) -> None:
 def test_a_violation_is_a_scenario_that_replay_plays(tmp_path: Path) -> None:
     (tmp_path / "lying.yaml").write_text(LYING)
     out = tmp_path / "found.yaml"
-    ended = typed("explore", tmp_path / "lying.yaml", "--jobs", "1", "--out", out)
+    ended = typed("explore", tmp_path / "lying.yaml", "--recoverers", "1", "--jobs", "1", "--out", out)
     assert ended.code == 1
     assert "I1 is broken" in ended.out
     again = typed("replay", out, "--store", "memory")
@@ -64,7 +64,9 @@ def test_a_violation_is_a_scenario_that_replay_plays(tmp_path: Path) -> None:
 
 
 def test_two_processes_see_what_one_sees(honest: Path) -> None:
-    one, two = (json.loads(typed("explore", honest, "--bound", "1", "--jobs", jobs, "--json").out) for jobs in (1, 2))
+    one, two = (
+        json.loads(typed("explore", honest, "--bound", "1", "--recoverers", "1", "--jobs", jobs, "--json").out) for jobs in (1, 2)
+    )
     assert [one[name] for name in ("states", "end_states", "complete")] == [
         two[name] for name in ("states", "end_states", "complete")
     ]
@@ -75,7 +77,7 @@ def test_two_processes_see_what_one_sees(honest: Path) -> None:
     [
         (["nowhere:flow"], "nowhere:flow cannot be imported"),
         (["tests.explorer.flows:gone"], "cannot be imported"),
-        (["tests.explorer.flows:repair"], "is a Workflow and no Exploration"),
+        (["tests.explorer.flows:reserve"], "is no Exploration (Effect)"),
         (["neither"], "neither a scenario file nor module:name"),
         (["missing.yaml"], "is not a file"),
         (["tests"], "is not a file"),
@@ -89,6 +91,7 @@ def test_what_cannot_be_explored_is_one_sentence(arguments: list[str], said: str
     assert said in " ".join(ended.err.split())
 
 
-def test_an_exploration_is_found_by_its_name() -> None:
-    ended = typed("explore", "tests.explorer.flows:async_exploration", "--bound", "0", "--jobs", "1", "--json")
+@pytest.mark.parametrize("name", ["tests.explorer.flows:async_exploration", "tests.explorer.flows:arepair"])
+def test_an_exploration_is_found_by_its_name_and_by_its_workflows(name: str) -> None:
+    ended = typed("explore", name, "--bound", "0", "--jobs", "1", "--json")
     assert json.loads(ended.out)["violations"] == []

@@ -24,6 +24,17 @@ def test_no_promise_is_broken_within_a_small_bound(contract: str) -> None:
     assert explored.states > explored.histories
 
 
+def test_a_sample_comes_to_the_same_journal_on_postgresql(empty_postgres_url: str) -> None:
+    explored = explore(subject("keyed", effects=1), stores=["sqlite", empty_postgres_url], histories_max=25)
+    assert explored, explored.violations[0].problem
+    assert explored.repeated == 20
+
+
+def test_the_async_colour_is_explored_alike() -> None:
+    one, two = (explore(subject("keyed", effects=1), faults=1, recoverers=1, is_async=is_async) for is_async in (False, True))
+    assert (one.histories, one.states, one.end_states) == (two.histories, two.states, two.end_states)
+
+
 def test_the_same_seed_explores_the_same() -> None:
     one, two = (explore(subject("probeable", effects=1), **SMALL, seed=3, histories_max=25) for _ in range(2))
     assert (one.histories, one.states, one.end_states) == (two.histories, two.states, two.end_states)
