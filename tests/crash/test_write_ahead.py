@@ -1,6 +1,6 @@
 """By order of system calls: a request's first byte leaves only after its attempt was written to the journal's log and synced.
 
-This is the one test that may be skipped: where strace is not installed, or may not trace.
+It is skipped where strace is not installed, or may not trace; beside it only what needs FUSE (`tests/power`) or faketime (`tests/judge`) may be.
 """
 
 from __future__ import annotations
