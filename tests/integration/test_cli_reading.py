@@ -186,6 +186,7 @@ ELSEWHERE = {
         "demo",
         "orphans",  # needs an environment that lists its receipts
         "replay",
+        "explore",
         "doubt",
         "explain",
         "probe",
