@@ -144,6 +144,8 @@ class History:
             return
         self._require(self.opened is not None, "the first entry must open the run")
         self._require(self.ended is None or isinstance(entry, Observation | Verdict) or _acknowledges(entry), "the run has ended")
+        if isinstance(entry, Decision) and self._repeats_a_timer(entry):
+            return
         if isinstance(entry, Decision):
             self._require(entry.step not in self.steps, f"step {entry.step} is recorded twice")
             self.steps[entry.step] = DecisionStep(self.length, entry)
@@ -160,6 +162,12 @@ class History:
             self.ended = entry
         else:
             self._about_effect(entry)
+
+    def _repeats_a_timer(self, entry: Decision) -> bool:
+        """Whether this says once more when a timer ends, so that the run's row says it too. It may never say otherwise."""
+        there = self.steps.get(entry.step)
+        timer = isinstance(there, DecisionStep) and entry.form == there.decision.form == TIMER
+        return timer and replace(there.decision, at_us=entry.at_us) == entry  # type: ignore[union-attr]  # a timer is a DecisionStep
 
     def is_diverged_by(self, verdict: Verdict) -> bool:
         """Whether this very divergence is what the journal ends with (saying it again would be no news)."""

@@ -95,19 +95,22 @@ class Machine(Execution):
         else:
             now_us = await Now()
             due_us = now_us + lasts_us if until_us is None else until_us
-            timer = Decision(step=step, fingerprint="", value=due_us, form=TIMER, at_us=now_us)
             rest = Rest(Status.WAITING, due_us, SLEEPING) if due_us > now_us else Rest(Status.RUNNING, None, "")
-            await self._append(step, [timer], *rest)
+            await self._append(step, [_timer(step, due_us, now_us)], *rest)
         if self.begin(FIRED, step, awaited=False) not in self.history.steps:
             await self._until(step, due_us)
         self._rests.pop(branch_of(step), None)
         await self._turn(step)
 
     async def _until(self, step: str, due_us: int) -> None:
-        branch = branch_of(step)
+        branch, rest = branch_of(step), Rest(Status.WAITING, due_us, SLEEPING)
         while (now_us := await Now()) < due_us:
-            self._rests[branch] = Rest(Status.WAITING, due_us, SLEEPING)
+            self._rests[branch] = rest
             if self.deadline_us is not None and due_us > self.deadline_us:
+                if self.understated(
+                    branch, rest
+                ):  # another branch wrote last that the run goes on: said again, for whoever lists what is due
+                    await self._append(step, [_timer(step, due_us, now_us)], *rest)
                 raise self.stop(TimerPending(run_id=self.history.run_id, step=step, next_look=iso(due_us)), branch)
             await Sleep(due_us, f"{step}: it sleeps")
         self._noted.append(Decision(step=step_id(step, FIRED, 1), fingerprint="", value=None, form=FIRED, at_us=now_us))
@@ -290,3 +293,7 @@ class Machine(Execution):
             "key": effect.intent.key,
             "reason": reason,
         }
+
+
+def _timer(step: str, due_us: int, now_us: int) -> Decision:
+    return Decision(step=step, fingerprint="", value=due_us, form=TIMER, at_us=now_us)

@@ -160,3 +160,12 @@ def test_a_divergence_is_kept_while_it_is_the_last_entry() -> None:
     assert not history.is_diverged_by(replace(DIVERGED, step="other#1"))
     history.add(DECISION)
     assert history.divergence is None
+
+
+def test_a_timer_is_said_again_only_as_it_was() -> None:
+    timer = Decision(step="sleep#1", fingerprint="", value=6_000, form="timer", at_us=1_000)
+    history = fold("run", [OPENED, timer, replace(timer, at_us=2_000)])
+    assert (history.length, list(history.steps)) == (3, ["sleep#1"])
+    for other in (replace(timer, value=7_000), replace(timer, form="now"), replace(timer, form="")):
+        with pytest.raises(IllegalHistory, match="recorded twice"):
+            fold("run", [OPENED, timer, other])
