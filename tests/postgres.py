@@ -12,7 +12,7 @@ import threading
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -77,7 +77,8 @@ class PostgresServer:
         first = psutil.Process(self._server.get_pid())
         processes = [first, *first.children(recursive=True)]
         for process in processes:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):  # a backend whose client has gone ends by itself
+                process.kill()
         _, alive = psutil.wait_procs(processes, timeout=60)
         assert not alive, alive
 
