@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         TurnedAway,
         Unreachable,
     )
+    from recovery.definitions.async_run import AsyncRun
     from recovery.definitions.batched import Batched
     from recovery.definitions.call import Call
     from recovery.definitions.effect import Bound, Effect, effect
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from recovery.definitions.listing import ReceiptRow
     from recovery.definitions.recovered import Contradiction, Proposal, Receipt, Recovered, RunInfo, StepVerdict
     from recovery.definitions.rejection import NameTaken, Rejection
-    from recovery.definitions.run import Applied, AsyncRun, Rejected, Run
+    from recovery.definitions.run import Applied, Rejected, Run
     from recovery.definitions.workflow import Workflow, workflow
     from recovery.engine import AsyncEngine, Engine
 
@@ -48,7 +49,7 @@ _HOMES = {
     "Answer": "recovery.definitions.answer",
     "Applied": "recovery.definitions.run",
     "AsyncEngine": "recovery.engine",
-    "AsyncRun": "recovery.definitions.run",
+    "AsyncRun": "recovery.definitions.async_run",
     "Batched": "recovery.definitions.batched",
     "Bound": "recovery.definitions.effect",
     "Budget": "recovery.core.policy",

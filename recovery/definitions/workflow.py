@@ -15,9 +15,10 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overloa
 from recovery.codec import Codec, fingerprint
 from recovery.core.entries import JSON
 from recovery.core.errors import DefinitionError, ValueNotStorable
+from recovery.definitions.async_run import AsyncRun
 from recovery.definitions.rejection import Rejection, encode_rejection
 from recovery.definitions.replies import error_name, message_of
-from recovery.definitions.run import AsyncRun, Run
+from recovery.definitions.run import Run
 from recovery.definitions.signature import Signature, read_signature
 
 P = ParamSpec("P")

@@ -21,9 +21,10 @@ from recovery.core.entries import UUID as UUID_FORM
 from recovery.core.gathering import Waiting
 from recovery.core.ids import ROOT
 from recovery.core.operations import Op
+from recovery.definitions.async_run import AsyncRun
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound
-from recovery.definitions.run import Applied, AsyncRun, Rejected
+from recovery.definitions.run import Applied, Rejected
 from recovery.drivers.asking import Surroundings, bound_call
 from recovery.drivers.branching import Branching, bodies_of, width
 from recovery.drivers.loop import Driver

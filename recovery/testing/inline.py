@@ -11,9 +11,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from recovery.definitions.async_run import AsyncRun
 from recovery.definitions.effect import Effect
 from recovery.definitions.rejection import encode_rejection
-from recovery.definitions.run import Applied, AsyncRun, Rejected, Run
+from recovery.definitions.run import Applied, Rejected, Run
 from recovery.definitions.workflow import Workflow
 from recovery.testing.steps import Attempt, Decide, Fail, Gather, Perform, Return, Sleep, Step, Try
 
