@@ -174,6 +174,49 @@ class Stub:
     at_us: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """Something said to a run from outside of its journal: a signal, an order, the end of a child. Which messages a run has taken in is said by its
+    own entries, never by the inbox.
+
+    slot: at most one message of a run has it, and the first one wins; "" for as many as come.
+    """
+
+    run_id: str
+    kind: str
+    body: str  # JSON text
+    at_us: int
+    token: str  # one per message, kept over retries
+    name: str = ""
+    slot: str = ""
+    by: str = ""
+    number: int = 0  # given by the store: 1, 2, 3, ... within a run
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The message is in the inbox, with its number: from now on, or since an earlier call."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTaken:
+    """Nothing was written: another message came first."""
+
+    first: Message
+
+
+@dataclass(frozen=True, slots=True)
+class NotOpen:
+    """Nothing was written: the run is settled, or there is none."""
+
+    run: RunRow | None
+
+
+Delivery = Delivered | SlotTaken | NotOpen
+
+
 class Journal(Protocol):
     """A store of runs. Synchronous; safe for several threads; the async driver calls it from a thread of its own.
 
@@ -238,6 +281,14 @@ class Journal(Protocol):
     def evidence(self, run_id: str) -> list[Evidence]:
         """What `add_evidence` kept for a run, oldest first."""
 
+    def deliver(self, message: Message) -> Delivery:
+        """Put a message into its run's inbox. Durable on return, and read by whoever asks for the inbox after that. It never moves the run's
+        head. A waiting run's next look comes forward to the message's time, so that whoever appends that it waits and then reads
+        the inbox misses nothing. A repeat (same run and token) is Delivered again, even if the run has settled since."""
+
+    def inbox(self, run_id: str, after: int = 0) -> list[Message]:
+        """The messages of a run behind a number, in the order of their numbers; read committed. None ever comes in below one that was read."""
+
     def add_hold(self, hold: Hold) -> None:
         """Keep one word about a contract, behind all earlier ones. Durable on return; who loads a run after that sees it, who has loaded
         one before does not. A repeat (same token) changes nothing, even if other words about the subject were kept since."""
@@ -246,7 +297,7 @@ class Journal(Protocol):
         """The last word about each subject that is held now, oldest first; read committed."""
 
     def forget(self, seen: RunRow, stub: Stub) -> bool:
-        """Compare-and-set on (epoch, head, settled status) of `seen`: remove the run's entries, contract links and evidence, and keep
+        """Compare-and-set on (epoch, head, settled status) of `seen`: remove the run's entries, contract links, evidence and inbox, and keep
         the stub, all or nothing. Durable on return. The run row stays, unowned and at a further epoch, so that its id is never used
         again and an append of its last owner is fenced; its keys stay taken. False if the run moved or is not settled. A repeat
         returns True and changes nothing."""

@@ -15,7 +15,24 @@ from dataclasses import dataclass, field, replace
 from recovery.core.chain import Row
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
-from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Hold, KeyClaim, NewRun, Owner, RunRow, Stub
+from recovery.ports import (
+    Append,
+    Appended,
+    AppendResult,
+    Delivered,
+    Delivery,
+    Evidence,
+    Fenced,
+    Hold,
+    KeyClaim,
+    Message,
+    NewRun,
+    NotOpen,
+    Owner,
+    RunRow,
+    SlotTaken,
+    Stub,
+)
 from recovery.storage.rules import check_rises, check_rows, first_taken
 
 
@@ -39,6 +56,7 @@ class MemoryJournal:
         self._runs: dict[str, _Run] = {}
         self._keys: dict[tuple[str, str, str], tuple[str, str, str]] = {}
         self._evidence: list[Evidence] = []
+        self._inbox: list[Message] = []
         self._holds: dict[str, Hold] = {}
         self._stubs: dict[str, Stub] = {}
 
@@ -150,6 +168,31 @@ class MemoryJournal:
         with self._lock:
             return [kept for kept in self._evidence if kept.run_id == run_id]
 
+    def deliver(self, message: Message) -> Delivery:
+        with self._lock:
+            there = self._runs.get(message.run_id)
+            if there is None:
+                return NotOpen(None)
+            mine = [kept for kept in self._inbox if kept.run_id == message.run_id]
+            same = next((kept for kept in mine if kept.token == message.token), None)
+            if same is not None:
+                return Delivered(same)
+            if there.row.status.settled:
+                return NotOpen(there.row)
+            first = next((kept for kept in mine if message.slot and kept.slot == message.slot), None)
+            if first is not None:
+                return SlotTaken(first)
+            stored = replace(message, number=len(mine) + 1)
+            self._inbox.append(stored)
+            look_us = there.row.next_look_us
+            if there.row.status is Status.WAITING and (look_us is None or look_us > message.at_us):
+                there.row = replace(there.row, next_look_us=message.at_us)
+            return Delivered(stored)
+
+    def inbox(self, run_id: str, after: int = 0) -> list[Message]:
+        with self._lock:
+            return [kept for kept in self._inbox if kept.run_id == run_id and kept.number > after]
+
     def add_hold(self, hold: Hold) -> None:
         with self._lock:
             self._holds.setdefault(hold.token, hold)
@@ -171,6 +214,7 @@ class MemoryJournal:
             there.rows.clear()
             there.contracts.clear()
             self._evidence = [kept for kept in self._evidence if kept.run_id != seen.run_id]
+            self._inbox = [kept for kept in self._inbox if kept.run_id != seen.run_id]
             self._stubs[seen.run_id] = stub
             return True
 

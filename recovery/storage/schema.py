@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from recovery.core.entries import Status
 
-VERSION: Final = "0002"
+VERSION: Final = "0003"
 """The newest migration. Version names are compared as text, so that a newer database is recognised without alembic."""
 
 FORMAT: Final = 1
@@ -178,3 +178,40 @@ stub = sa.Table(
     sa.Column("at_us", sa.BigInteger, nullable=False),
 )
 """A run whose entries were forgotten: its row and its keys stay."""
+
+inbox = sa.Table(
+    "inbox",
+    metadata,
+    sa.Column("run", sa.BigInteger, sa.ForeignKey("run.number"), primary_key=True, autoincrement=False),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("slot", sa.Text),  # NULL: as many as come
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("at_us", sa.BigInteger, nullable=False),
+    sa.Column("token", sa.Text, nullable=False),
+    sa.UniqueConstraint("run", "token"),
+    sa.UniqueConstraint("run", "slot"),
+    sa.CheckConstraint("kind <> ''", name="kind"),
+    sa.CheckConstraint("slot <> ''", name="slot"),
+    sa.CheckConstraint("token <> ''", name="token"),
+    sa.CheckConstraint("number >= 1", name="number"),
+)
+"""What is said to runs from outside. Nothing here is ever changed: what a run has taken in is said by its journal."""
+
+payload = sa.Table(
+    "payload",
+    metadata,
+    sa.Column("digest", sa.Text, primary_key=True),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+)
+"""Values that are too large for a journal row, by the digest of what is stored."""
+
+run_payload = sa.Table(
+    "run_payload",
+    metadata,
+    sa.Column("run", sa.BigInteger, sa.ForeignKey("run.number"), primary_key=True, autoincrement=False),
+    sa.Column("digest", sa.Text, sa.ForeignKey("payload.digest"), primary_key=True, index=True),
+)
+"""Which payloads the entries of a run refer to: the others go when the last run is forgotten that does."""

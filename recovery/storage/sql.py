@@ -13,7 +13,8 @@ from recovery.core.chain import Row
 from recovery.core.entries import Status
 from recovery.core.errors import StoreDamaged
 from recovery.core.ids import Epoch
-from recovery.ports import Append, AppendResult, Evidence, Hold, NewRun, Owner, RunRow, Stub
+from recovery.ports import Append, AppendResult, Delivery, Evidence, Hold, Message, NewRun, Owner, RunRow, Stub
+from recovery.storage import inbox
 from recovery.storage import statements as say
 from recovery.storage.database import Database
 from recovery.storage.interruption import attended
@@ -145,6 +146,20 @@ class SqlJournal:
             if not all(map(say.is_whole, rows)):
                 raise StoreDamaged(url=self.url, problem=f"late evidence about run {run_id!r} is not what was stored")
             return [say.to_evidence(row) for row in rows]
+
+        return self._read(listed, [])
+
+    def deliver(self, message: Message) -> Delivery:
+        def delivered() -> Delivery:
+            with self._database.transaction() as connection:
+                return inbox.deliver(connection, message)
+
+        return self._write(delivered)
+
+    def inbox(self, run_id: str, after: int = 0) -> list[Message]:
+        def listed() -> list[Message]:
+            with self._database.reading() as connection:
+                return inbox.behind(connection, run_id, after)
 
         return self._read(listed, [])
 

@@ -17,9 +17,35 @@ from recovery.core.entries import Status
 from recovery.core.errors import JournalCorrupt
 from recovery.core.ids import Epoch, digest_bytes
 from recovery.core.instants import LATEST_US
-from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Hold, KeyClaim, KeyTaken, NewRun, Owner, RunRow, Stub
+from recovery.ports import (
+    Append,
+    Appended,
+    AppendResult,
+    Evidence,
+    Fenced,
+    Hold,
+    KeyClaim,
+    KeyTaken,
+    NewRun,
+    Owner,
+    RunRow,
+    Stub,
+)
 from recovery.storage.rules import first_taken
-from recovery.storage.schema import OPEN_PREDICATE, SETTLED, contract, evidence, hold, journal, key, meta, run, run_contract, stub
+from recovery.storage.schema import (
+    OPEN_PREDICATE,
+    SETTLED,
+    contract,
+    evidence,
+    hold,
+    inbox,
+    journal,
+    key,
+    meta,
+    run,
+    run_contract,
+    stub,
+)
 
 META: Final = sa.select(meta.c.namespace, meta.c.incarnation)
 RAISE_INCARNATION: Final = sa.update(meta).where(meta.c.incarnation == bindparam("seen")).values(incarnation=bindparam("to"))
@@ -107,6 +133,7 @@ FORGET: Final = (
     sa.delete(journal).where(journal.c.run == bindparam("of_number")),
     sa.delete(run_contract).where(run_contract.c.run == bindparam("of_number")),
     sa.delete(evidence).where(evidence.c.run_id == bindparam("of_run")),
+    sa.delete(inbox).where(inbox.c.run == bindparam("of_number")),
 )
 
 

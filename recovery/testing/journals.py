@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from recovery import codec
 from recovery.clocks import Mark
@@ -16,12 +16,31 @@ from recovery.core.chain import Row
 from recovery.core.entries import Attempt, Decision, Entry, Intent, Observation, Opened, Override, Settled, Verdict, decode
 from recovery.core.errors import StoreUnavailable
 from recovery.core.ids import Epoch
-from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Hold, Journal, NewRun, Owner, RunRow, Stub
+from recovery.ports import (
+    Append,
+    Appended,
+    AppendResult,
+    Delivered,
+    Delivery,
+    Evidence,
+    Fenced,
+    Hold,
+    Journal,
+    Message,
+    NewRun,
+    NotOpen,
+    Owner,
+    RunRow,
+    SlotTaken,
+    Stub,
+)
 from recovery.testing.clock import ManualClock
 from recovery.testing.ledger import Claimed, Durable, RefusedAppend
 from recovery.testing.process import Process
 
 T = TypeVar("T")
+
+_DELIVERY: Final = {Delivered: "is in the inbox", SlotTaken: "comes second and is refused", NotOpen: "finds no open run"}
 
 
 @dataclass(slots=True)
@@ -155,6 +174,18 @@ class ProcessJournal:
 
     def evidence(self, run_id: str) -> list[Evidence]:
         return self._read(lambda journal: journal.evidence(run_id))
+
+    def deliver(self, message: Message) -> Delivery:
+        def delivered(journal: Journal) -> Delivery:
+            came = journal.deliver(message)
+            told = _DELIVERY[type(came)]
+            self._process.tell(f"{message.kind} {message.name} for {message.run_id} {told}")
+            return came
+
+        return self._write(delivered)
+
+    def inbox(self, run_id: str, after: int = 0) -> list[Message]:
+        return self._read(lambda journal: journal.inbox(run_id, after))
 
     def add_hold(self, hold: Hold) -> None:
         def kept(journal: Journal) -> None:

@@ -16,7 +16,7 @@ from recovery.core.chain import Row, chained
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
 from recovery.core.instants import LATEST_US
-from recovery.ports import Append, Evidence, Hold, Journal, KeyClaim, Owner, RunRow, Stub
+from recovery.ports import Append, Evidence, Hold, Journal, KeyClaim, Message, Owner, RunRow, Stub
 from recovery.storage import open_journal
 from recovery.storage.memory import MemoryJournal
 from tests.conformance.making import new_run, raise_incarnation
@@ -127,6 +127,14 @@ class Twins(RuleBasedStateMachine):
         self.both("forget", seen, Stub(seen.run_id, "digest", by, "why", 3))
         self.both("stub", seen.run_id)
         self.show(self.model.find(seen.run_id))
+
+    @rule(name=names, slot=st.sampled_from(["", "first", "second"]), token=st.integers(0, 5), at_us=st.integers(0, 3))
+    def tell(self, name: str, slot: str, token: int, at_us: int) -> None:
+        run_id = f"{self.life}-{name}"
+        message = Message(run_id=run_id, kind="signal", name="go", slot=slot, body="{}", by="ann", at_us=at_us, token=f"t{token}")
+        self.both("deliver", message)
+        self.both("inbox", run_id, at_us)
+        self.show(self.model.find(run_id))
 
     @rule(name=names, held=st.booleans(), repeat=st.integers(0, 3))
     def say(self, name: str, held: bool, repeat: int) -> None:

@@ -1,0 +1,190 @@
+"""AsyncRun: what an `async def` workflow asks through.
+
+Owns the face of a running workflow of the other colour. Knows no engine: a session does the work. Invariant: a step's identity is assigned
+synchronously at the call, before any await, so that `AsyncRun` asks its session at the call and hands back what is to be awaited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
+from uuid import UUID
+
+from recovery.definitions.run import Applied, Rejected
+
+if TYPE_CHECKING:
+    from recovery.definitions.effect import Bound
+
+P = ParamSpec("P")
+A = TypeVar("A")
+T = TypeVar("T")
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+T4 = TypeVar("T4")
+T5 = TypeVar("T5")
+
+
+class AsyncSession(Protocol):
+    """What an async driver gives to a run. Each call assigns the step before it returns its coroutine."""
+
+    @property
+    def run_id(self) -> str: ...
+    def decide(
+        self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Coroutine[Any, Any, Any]: ...
+    def perform(self, bound: Bound[Any], key: str | None, name: str | None) -> Coroutine[Any, Any, Any]: ...
+    def attempt(self, bound: Bound[Any], key: str | None, name: str | None) -> Coroutine[Any, Any, Applied[Any] | Rejected]: ...
+    def now(self) -> Coroutine[Any, Any, datetime]: ...
+    def sleep(self, duration: timedelta) -> Coroutine[Any, Any, None]: ...
+    def sleep_until(self, at: datetime) -> Coroutine[Any, Any, None]: ...
+    def random(self) -> Coroutine[Any, Any, float]: ...
+    def uuid(self) -> Coroutine[Any, Any, UUID]: ...
+    def patched(self, name: str) -> bool: ...
+    def branch(self, name: str) -> AsyncRun: ...
+    def gather(
+        self, bodies: Sequence[Callable[[AsyncRun], Coroutine[Any, Any, Any]]], limit: int | None, name: str
+    ) -> Coroutine[Any, Any, list[Any]]: ...
+    def map(
+        self, fn: Callable[[AsyncRun, Any], Coroutine[Any, Any, Any]], items: Iterable[Any], limit: int, name: str
+    ) -> Coroutine[Any, Any, list[Any]]: ...
+
+
+class AsyncRun:
+    """The first parameter of an `async def` workflow. Every method must be awaited."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    @property
+    def run_id(self) -> str:
+        return self._session.run_id
+
+    @overload
+    def decide(
+        self, name: str, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def decide(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]: ...
+    def decide(self, name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+        """Make a choice once: what `fn` returns is journaled, and replay returns that without calling `fn`."""
+        return self._session.decide(name, fn, args, kwargs)
+
+    def perform(self, bound: Bound[T], *, key: str | None = None, name: str | None = None) -> Coroutine[Any, Any, T]:
+        """Do an effect once and return its outcome; a declared rejection is raised. `key`: a business key of your own."""
+        return self._session.perform(bound, key, name)
+
+    def attempt(
+        self, bound: Bound[T], *, key: str | None = None, name: str | None = None
+    ) -> Coroutine[Any, Any, Applied[T] | Rejected]:
+        """As `perform`, with a declared rejection as a value."""
+        return self._session.attempt(bound, key, name)
+
+    def now(self) -> Coroutine[Any, Any, datetime]:
+        """The present moment, in UTC: read once and journaled, so that a replay gets the same."""
+        return self._session.now()
+
+    def sleep(self, duration: timedelta) -> Coroutine[Any, Any, None]:
+        """Let time pass, durably: the moment at which it ends is journaled before the wait begins, and stays what it was after a crash.
+
+        A call of the engine that may not wait so long (`Budget.max_wait`) leaves the run waiting, with that moment as its next look."""
+        return self._session.sleep(duration)
+
+    def sleep_until(self, at: datetime) -> Coroutine[Any, Any, None]:
+        """As `sleep`, until a moment that has a time zone. One that has passed is no wait."""
+        return self._session.sleep_until(at)
+
+    def random(self) -> Coroutine[Any, Any, float]:
+        """A random number in [0, 1), journaled."""
+        return self._session.random()
+
+    def uuid(self) -> Coroutine[Any, Any, UUID]:
+        """A random UUID (version 4), journaled."""
+        return self._session.uuid()
+
+    def patched(self, name: str) -> bool:
+        """Whether this run goes by the code behind the patch: `if run.patched("two-units"): ...`, else the code as it was.
+
+        A run whose journal already goes on behind this place keeps to what it did. The answer is recorded, without a commit of its own, and
+        is the same wherever in the run the name is asked for again."""
+        return self._session.patched(name)
+
+    def branch(self, name: str) -> AsyncRun:
+        """A branch with an order of steps of its own, for a task of yours; `gather` and `map` make theirs themselves."""
+        return self._session.branch(name)
+
+    @overload
+    def gather(
+        self, b1: Callable[[AsyncRun], Coroutine[Any, Any, T1]], /, *, limit: int | None = None, name: str = "gather"
+    ) -> Coroutine[Any, Any, tuple[T1]]: ...
+    @overload
+    def gather(
+        self,
+        b1: Callable[[AsyncRun], Coroutine[Any, Any, T1]],
+        b2: Callable[[AsyncRun], Coroutine[Any, Any, T2]],
+        /,
+        *,
+        limit: int | None = None,
+        name: str = "gather",
+    ) -> Coroutine[Any, Any, tuple[T1, T2]]: ...
+    @overload
+    def gather(
+        self,
+        b1: Callable[[AsyncRun], Coroutine[Any, Any, T1]],
+        b2: Callable[[AsyncRun], Coroutine[Any, Any, T2]],
+        b3: Callable[[AsyncRun], Coroutine[Any, Any, T3]],
+        /,
+        *,
+        limit: int | None = None,
+        name: str = "gather",
+    ) -> Coroutine[Any, Any, tuple[T1, T2, T3]]: ...
+    @overload
+    def gather(
+        self,
+        b1: Callable[[AsyncRun], Coroutine[Any, Any, T1]],
+        b2: Callable[[AsyncRun], Coroutine[Any, Any, T2]],
+        b3: Callable[[AsyncRun], Coroutine[Any, Any, T3]],
+        b4: Callable[[AsyncRun], Coroutine[Any, Any, T4]],
+        /,
+        *,
+        limit: int | None = None,
+        name: str = "gather",
+    ) -> Coroutine[Any, Any, tuple[T1, T2, T3, T4]]: ...
+    @overload
+    def gather(
+        self,
+        b1: Callable[[AsyncRun], Coroutine[Any, Any, T1]],
+        b2: Callable[[AsyncRun], Coroutine[Any, Any, T2]],
+        b3: Callable[[AsyncRun], Coroutine[Any, Any, T3]],
+        b4: Callable[[AsyncRun], Coroutine[Any, Any, T4]],
+        b5: Callable[[AsyncRun], Coroutine[Any, Any, T5]],
+        /,
+        *,
+        limit: int | None = None,
+        name: str = "gather",
+    ) -> Coroutine[Any, Any, tuple[T1, T2, T3, T4, T5]]: ...
+    @overload
+    def gather(
+        self, /, *bodies: Callable[[AsyncRun], Coroutine[Any, Any, T]], limit: int | None = None, name: str = "gather"
+    ) -> Coroutine[Any, Any, tuple[T, ...]]: ...
+    def gather(
+        self, /, *bodies: Callable[[AsyncRun], Coroutine[Any, Any, Any]], limit: int | None = None, name: str = "gather"
+    ) -> Coroutine[Any, Any, Any]:
+        """Run branches at the same time, each with a run of its own, and return their values in the order of the bodies.
+
+        limit: how many at a time; all by default. Every branch runs to its end. If one is in doubt, the others go on, and nothing follows
+        on the gather; if some raise, the exception of the first of them in order is raised."""
+        return _as_tuple(self._session.gather(bodies, limit, name))
+
+    def map(
+        self, fn: Callable[[AsyncRun, A], Coroutine[Any, Any, T]], items: Iterable[A], /, *, limit: int = 10, name: str = "map"
+    ) -> Coroutine[Any, Any, list[T]]:
+        """As `gather`, of `fn(run, item)` for each item, at most `limit` at a time."""
+        return self._session.map(fn, items, limit, name)
+
+
+async def _as_tuple(values: Coroutine[Any, Any, list[Any]]) -> tuple[Any, ...]:
+    return tuple(await values)
