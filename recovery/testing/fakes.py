@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from recovery import codec
+from recovery.core.contracts import Batch
+from recovery.core.entries import JSON
 from recovery.definitions.answer import Answer, Gone, ReplyWas, Unreachable
 from recovery.definitions.call import Call
 from recovery.definitions.effect import Bound
 from recovery.definitions.rejection import Rejection, encode_rejection
 from recovery.drivers.sync import finish
+from recovery.testing.batches import note_items
 from recovery.testing.clock import ManualClock
 from recovery.testing.footprints import Footprint
 from recovery.testing.knobs import Outcome, Request
@@ -66,13 +69,22 @@ class FakeInside:
             return Unreachable(detail=type(error).__name__)
         effect = self.bound.effect
         stored = effect.outcome.encode(given, where=effect.signature.where, root="result")
-        known = self.fakes.done.setdefault(call.key, [])
         text = codec.canonical(stored).decode()
+        known = self.fakes.done.setdefault(call.key, [])
         if text not in known:
+            self._note(call.key, dict(request.arguments), stored, f"does {effect.name} under {call.key}: {given!r}")
             known.append(text)
-            done = Executed(at_us=self.fakes.clock.wall_us(), key=call.key, arguments=dict(request.arguments), value=stored)
-            self.fakes.ledger.add(done, "environment", f"does {effect.name} under {call.key}: {given!r}")
         return {"receipt": f"{call.key}-{known.index(text) + 1}", VALUE: stored}
+
+    def _note(self, key: str, arguments: dict[str, Any], stored: JSON, text: str) -> None:
+        """A value that is new under its key; of a batch whose items have results of their own, each item."""
+        now_us, ledger = self.fakes.clock.wall_us(), self.fakes.ledger
+        if self.bound.effect.contract.batch is not Batch.PER_ITEM_RESULT:
+            ledger.add(Executed(at_us=now_us, key=key, arguments=arguments, value=stored), "environment", text)
+            return
+        before = {(at, codec.canonical(item)) for known in self.fakes.done[key] for at, item in enumerate(codec.loads(known))}
+        new = {at: item for at, item in enumerate(stored) if (at, codec.canonical(item)) not in before}
+        note_items(ledger, key, arguments, new, now_us)
 
     def begin(self, request: Request) -> Outcome | None:
         """Work of a fake takes no time."""

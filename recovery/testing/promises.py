@@ -122,7 +122,8 @@ def _untrue_items(world: World, about: str, key: str, items: list[dict[str, Any]
     for number, item in enumerate(items):
         done = [event.value for event in world.of(Executed) if event.key == f"{key}/{number}"]
         declined = [event.value for event in world.of(Declined) if event.key == f"{key}/{number}"]
-        if item["value"] not in (done if item["kind"] == AnswerKind.FOUND else declined) or (done and declined):
+        happened = item["kind"] == AnswerKind.FOUND
+        if item["value"] not in (done if happened else declined) or (done and not happened):
             yield f"{about}, item {number} {item['kind']} with {item['value']!r}; the environment did {done!r} and declined {declined!r}"
 
 

@@ -15,6 +15,7 @@ from recovery.core.contracts import Batch, Kind
 from recovery.definitions.answer import Absent, Answer, Found, Gone
 from recovery.definitions.call import Call
 from recovery.definitions.effect import Bound, Effect
+from recovery.testing.batches import BatchHouse, BatchRoom
 from recovery.testing.clock import ManualClock
 from recovery.testing.effects import MARKINGS
 from recovery.testing.environment import SimulatedEnvironment, connection
@@ -38,7 +39,8 @@ class ScriptedEnvironment:
     """What acts in the place of real services while a workflow is explored or played.
 
     scripts: by effect, a function of its arguments (by name, and without the call) that gives the value or raises a declared rejection;
-    or AS_IT_STANDS. A script says what happens when the effect is carried out. Whether it is carried out is the simulated environment's to
+    or AS_IT_STANDS. The script of a batch whose items have results of their own gives a `Batched`, an item for an item. A script says what
+    happens when the effect is carried out. Whether it is carried out is the simulated environment's to
     say, which keeps keys, receipts and windows as the effect's contract promises them, and nothing that it does not promise.
     fresh: called before each history, so that what the scripts and fakes keep begins anew.
 
@@ -50,8 +52,6 @@ class ScriptedEnvironment:
         self._scripts: dict[str, Script] = {}
         self._fresh = fresh
         for effect, script in scripts.items():
-            if effect.contract.batch in {Batch.PER_ITEM_KEY, Batch.PER_ITEM_RESULT} and script is not AS_IT_STANDS:
-                raise ValueError(f"{effect.name}: the items of its batch have results of their own; let a fake act it as it stands")
             if effect.name in self.effects:
                 raise ValueError(f"two effects are named {effect.name}")
             self.effects[effect.name] = effect
@@ -67,8 +67,10 @@ class ScriptedEnvironment:
             if self._scripts[name] is AS_IT_STANDS:
                 environment.insides[name] = fakes.inside
                 continue
-            room = ScriptRoom(ledger, effect, self._scripts[name])
-            house = Warehouse(clock, ledger, promised(effect.contract), room, scope=effect.environment.current_scope())
+            by_items = effect.contract.batch is Batch.PER_ITEM_RESULT
+            room = (BatchRoom if by_items else ScriptRoom)(ledger, effect, self._scripts[name])
+            of = BatchHouse if by_items else Warehouse
+            house = of(clock, ledger, promised(effect.contract), room, scope=effect.environment.current_scope())
             environment.insides[name] = lambda _bound, house=house: house  # type: ignore[misc]  # one for all calls
             environment.furniture.append(house.standing)
 

@@ -12,6 +12,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from recovery.core.contracts import Contract, Enforced, Kind, Replay
+from recovery.core.entries import JSON
+from recovery.core.errors import ValueNotStorable
 from recovery.definitions.effect import Effect
 from recovery.definitions.rejection import Rejection, encode_rejection
 from recovery.testing.knobs import Anchor, Knobs, OnMismatch, Remembered, Value
@@ -19,6 +21,13 @@ from recovery.testing.ledger import Declined, Executed, Ledger
 
 VALUE: Final = "value"
 """Where the envelope has what the script gave."""
+
+
+class Misplayed(BaseException):
+    """A script failed, or gave what its effect cannot return: no workflow may go on from there, since no service behaves so."""
+
+    def __init__(self, effect: str, error: Exception) -> None:
+        super().__init__(f"the script of {effect} does not do as its effect says: {type(error).__name__}: {error}")
 
 
 @dataclass(slots=True)
@@ -33,7 +42,16 @@ class ScriptRoom:
     held: dict[str, int] = field(default_factory=dict)
 
     def take(self, key: str, wanted: Mapping[str, Any], now_us: int) -> Value | Rejection:
-        """Play the script once. Whatever it raises that is no declared rejection is its author's mistake, and is raised on."""
+        """Play the script once."""
+        stored = self.played(key, wanted, now_us)
+        if isinstance(stored, Rejection):
+            return stored
+        done = Executed(at_us=now_us, key=key, arguments=dict(wanted), value=stored)
+        self.ledger.add(done, "environment", f"does {self.effect.name} under {key}: {stored!r}")
+        return self.enveloped(stored)
+
+    def played(self, key: str, wanted: Mapping[str, Any], now_us: int) -> JSON | Rejection:
+        """What the script gives, in stored form. Raises Misplayed for whatever it raises that is no declared rejection, and for what cannot be stored."""
         where = self.effect.signature.where
         try:
             given = self.script(**self.effect.signature.decode(wanted))
@@ -42,10 +60,16 @@ class ScriptRoom:
             event = Declined(at_us=now_us, key=key, error=rejection.name, value=said)
             self.ledger.add(event, "environment", f"declines {key}: {rejection}")
             return rejection
-        stored = self.effect.outcome.encode(given, where=where, root="result")
+        except Exception as error:  # a script's own mistake, which must not look like a service that fails
+            raise Misplayed(self.effect.name, error) from error
+        try:
+            return self.effect.outcome.encode(given, where=where, root="result")
+        except ValueNotStorable as error:
+            raise Misplayed(self.effect.name, error) from error
+
+    def enveloped(self, stored: JSON) -> Value:
+        """With the id of a new receipt."""
         self.made += 1
-        done = Executed(at_us=now_us, key=key, arguments=dict(wanted), value=stored)
-        self.ledger.add(done, "environment", f"does {self.effect.name} under {key}: {given!r}")
         return {"receipt": f"{self.effect.name}-{self.made}", VALUE: stored}
 
     def take_all(self, key: str, wanted: Mapping[str, Any], now_us: int) -> Value | Rejection:
