@@ -47,8 +47,8 @@ class Execution:
     stands: Status | None = field(default=None, kw_only=True)
     steps: Steps = field(init=False)
     _unsaid: dict[str, list[Decision]] = field(init=False, default_factory=dict)
-    _noted: list[Decision] = field(init=False, default_factory=list)  # what every branch may have seen, and nothing builds on yet
-    _rests: dict[str, Rest] = field(init=False, default_factory=dict)
+    noted: list[Decision] = field(init=False, default_factory=list)  # what every branch may have seen, and nothing builds on yet
+    rests: dict[str, Rest] = field(init=False, default_factory=dict)
     _gates: dict[str, Gate] = field(init=False, default_factory=dict)
     _patches: dict[str, bool] = field(init=False, default_factory=dict)
     _branched: bool = field(init=False, default=False)
@@ -65,7 +65,7 @@ class Execution:
     @property
     def next_look_us(self) -> int | None:
         """When the first of the branches that rest is due; None where none has a time."""
-        return min((rest.next_look_us for rest in self._rests.values() if rest.next_look_us is not None), default=None)
+        return min((rest.next_look_us for rest in self.rests.values() if rest.next_look_us is not None), default=None)
 
     # -- steps and branches --------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class Execution:
         if name not in self._patches:
             self._patches[name] = step in self.history.steps or self.steps.recorded_next(branch) is None
             if self._patches[name] and step not in self.history.steps:
-                self._noted.append(Decision(step=step, fingerprint="", value=None, form=PATCHED, at_us=0))
+                self.noted.append(Decision(step=step, fingerprint="", value=None, form=PATCHED, at_us=0))
         return self._patches[name]
 
     def _note(self, step: str, form: str, value: Any) -> None:
@@ -148,7 +148,7 @@ class Execution:
             noted = Decision(step=step, fingerprint="", value=value, form=form, at_us=0)
             self._unsaid.setdefault(branch_of(step), []).append(noted)
             return
-        decision = self._decision(step, recorded, form)
+        decision = self.expected(step, recorded, form)
         if decision.value != value:
             raise self.diverge(step, f"{decision.value} branches", f"{value} branches")
 
@@ -176,7 +176,7 @@ class Execution:
         """What becomes durable at a time with the next entries of a branch: it was begun from some of it, and may build on the rest."""
         paths = list(upwards(branch))[::-1] + [path for path in self._unsaid if path != branch and lies_in(path, branch)]
         unsaid = [entry for path in paths for entry in self._unsaid.get(path, [])]
-        return [replace(entry, at_us=entry.at_us or at_us) for entry in (*unsaid, *self._noted)]
+        return [replace(entry, at_us=entry.at_us or at_us) for entry in (*unsaid, *self.noted)]
 
     def stop(self, error: RecoveryError, branch: str | None = None) -> Unwind:
         """Poison a branch and where it was begun from, or the whole run: nothing may begin there after this."""
@@ -185,7 +185,7 @@ class Execution:
     def diverge(self, step: str, recorded: str, attempted: str) -> Unwind:
         return self.stop(Diverged(run_id=self.history.run_id, step=step, recorded=recorded, attempted=attempted))
 
-    async def _turn(self, step: str) -> None:
+    async def turn(self, step: str) -> None:
         """Let a step of a gather return when all have that were completed before it, when it was recorded."""
         gate = self._gates.get(branch_of(step))
         if gate is not None and (waiting := gate.arrive(step)) is not None:
@@ -216,15 +216,15 @@ class Execution:
             if entry.error:
                 self._unsaid.setdefault(branch_of(step), []).append(entry)
             else:
-                await self._append(step, [entry])
+                await self.append(step, [entry])
         else:
-            entry = self._decision(step, recorded, form)
+            entry = self.expected(step, recorded, form)
             if entry.fingerprint and fingerprint and entry.fingerprint != fingerprint:
                 raise self.diverge(step, f"a decision from arguments {entry.fingerprint[:12]}", f"one from {fingerprint[:12]}")
-        await self._turn(step)
+        await self.turn(step)
         return entry
 
-    def _decision(self, step: str, recorded: Step, form: str) -> Decision:
+    def expected(self, step: str, recorded: Step, form: str) -> Decision:
         """What is recorded, if it is a decision of this form. Raises Unwind."""
         if not isinstance(recorded, DecisionStep):
             raise self.diverge(step, f"effect {recorded.intent.effect}", FORMS[form])
@@ -234,7 +234,7 @@ class Execution:
 
     # -- what becomes durable ----------------------------------------------------------------------------------------
 
-    async def _append(
+    async def append(
         self,
         step: str,
         wanted: Sequence[Entry] | Callable[[int], Sequence[Entry]],
@@ -249,7 +249,7 @@ class Execution:
             await Enter()
         try:
             branch = branch_of(step)
-            unsaid = self.unsaid(await Now(), branch) if self._unsaid or self._noted else []
+            unsaid = self.unsaid(await Now(), branch) if self._unsaid or self.noted else []
             entries = wanted(self.history.length + len(unsaid)) if callable(wanted) else wanted
             standing = self._standing(branch, Rest(status, next_look_us, reason))
             try:
@@ -262,7 +262,7 @@ class Execution:
                 raise InvariantViolated(f"run {self.history.run_id}: an append failed in a way that no store may") from error
             self.stands = standing.status
             for said in unsaid:
-                del (self._noted if said.form in {FIRED, PATCHED} else self._unsaid[branch_of(said.step)])[0]
+                del (self.noted if said.form in {FIRED, PATCHED} else self._unsaid[branch_of(said.step)])[0]
             for durable in (*unsaid, *entries):
                 self.history.add(durable)
         finally:
@@ -280,12 +280,12 @@ class Execution:
     def _standing(self, branch: str, rest: Rest) -> Rest:
         """How the run stands while one branch goes on or rests: as the gravest rest of any, with the next look of the earliest."""
         if rest.status is Status.RUNNING:
-            self._rests.pop(branch, None)
+            self.rests.pop(branch, None)
         else:
-            self._rests[branch] = rest
-        if not self._rests:
+            self.rests[branch] = rest
+        if not self.rests:
             return rest
-        gravest = next(rest for status in _GRAVEST_FIRST for rest in self._rests.values() if rest.status is status)
+        gravest = next(rest for status in _GRAVEST_FIRST for rest in self.rests.values() if rest.status is status)
         return gravest._replace(next_look_us=self.next_look_us)
 
 

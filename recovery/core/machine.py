@@ -91,29 +91,29 @@ class Machine(Execution):
         That it has come is noted with what builds on it. Raises Unwind where it is beyond what this call may wait for."""
         recorded = self.history.steps.get(step)
         if recorded is not None:
-            due_us = self._decision(step, recorded, TIMER).value
+            due_us = self.expected(step, recorded, TIMER).value
         else:
             now_us = await Now()
             due_us = now_us + lasts_us if until_us is None else until_us
             rest = Rest(Status.WAITING, due_us, SLEEPING) if due_us > now_us else Rest(Status.RUNNING, None, "")
-            await self._append(step, [_timer(step, due_us, now_us)], *rest)
+            await self.append(step, [_timer(step, due_us, now_us)], *rest)
         if self.begin(FIRED, step, awaited=False) not in self.history.steps:
             await self._until(step, due_us)
-        self._rests.pop(branch_of(step), None)
-        await self._turn(step)
+        self.rests.pop(branch_of(step), None)
+        await self.turn(step)
 
     async def _until(self, step: str, due_us: int) -> None:
         branch, rest = branch_of(step), Rest(Status.WAITING, due_us, SLEEPING)
         while (now_us := await Now()) < due_us:
-            self._rests[branch] = rest
+            self.rests[branch] = rest
             if self.deadline_us is not None and due_us > self.deadline_us:
                 if self.understated(
                     branch, rest
                 ):  # another branch wrote last that the run goes on: said again, for whoever lists what is due
-                    await self._append(step, [_timer(step, due_us, now_us)], *rest)
+                    await self.append(step, [_timer(step, due_us, now_us)], *rest)
                 raise self.stop(TimerPending(run_id=self.history.run_id, step=step, next_look=iso(due_us)), branch)
             await Sleep(due_us, f"{step}: it sleeps")
-        self._noted.append(Decision(step=step_id(step, FIRED, 1), fingerprint="", value=None, form=FIRED, at_us=now_us))
+        self.noted.append(Decision(step=step_id(step, FIRED, 1), fingerprint="", value=None, form=FIRED, at_us=now_us))
 
     # -- effects -------------------------------------------------------------------------------------------------------
 
@@ -134,13 +134,13 @@ class Machine(Execution):
         return await self._returned(await self._settle(request, recorded, None))
 
     async def _returned(self, settled: Settled) -> Settled:
-        await self._turn(settled.step)
+        await self.turn(settled.step)
         return settled
 
     async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
         """Judge, act, observe, until the step is settled. `pending` is known here and not durable yet."""
         step = effect.step
-        await self._append(step, taken_in(effect))
+        await self.append(step, taken_in(effect))
         while True:
             now_us = await Now()
             fresh = pending if isinstance(pending, Observation) else None
@@ -157,7 +157,7 @@ class Machine(Execution):
                 case Action.ASK if judgement.cancels:
                     pending = await self._attempt(request, effect, judgement, pending, now_us)
                 case Action.ASK:
-                    await self._append(step, [pending] if pending else [])
+                    await self.append(step, [pending] if pending else [])
                     answer = await Ask(request.subject, effect.intent, str(self.epoch))
                     pending = await self._observed(step, answer, Source.PROBE, asked_at_us=now_us)
                 case Action.WAIT:
@@ -205,9 +205,9 @@ class Machine(Execution):
             epoch=str(self.epoch),
         )
         if isinstance(pending, Intent):
-            await self._append(effect.step, [replace(pending, attempt=attempt)])
+            await self.append(effect.step, [replace(pending, attempt=attempt)])
         else:
-            await self._append(effect.step, [pending, attempt] if pending else [attempt])
+            await self.append(effect.step, [pending, attempt] if pending else [attempt])
         answer = await self._leave(request, self.history.steps[effect.step], attempt)
         source = {CLOSING: Source.CLOSE, CANCELLING: Source.CANCEL}.get(attempt.purpose, Source.REPLY)
         return await self._observed(effect.step, answer, source, asked_at_us=now_us, attempt=attempt.number)
@@ -239,14 +239,14 @@ class Machine(Execution):
         """Make the step's outcome durable, in one row with the observation that it rests on."""
         settled = judgement.settlement
         assert settled is not None
-        await self._append(settled.step, [pending, settled] if isinstance(pending, Intent) else [settled])
+        await self.append(settled.step, [pending, settled] if isinstance(pending, Intent) else [settled])
         return settled
 
     async def _keep(self, effect: EffectStep, judgement: Judgement) -> Settled:
         """The outcome stands; a contradiction is recorded once and changes nothing."""
         assert effect.settled is not None
         if judgement.news:
-            await self._append(effect.step, partial(records, effect, judgement))
+            await self.append(effect.step, partial(records, effect, judgement))
         return effect.settled
 
     async def _wait(self, request: Request, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None) -> None:
@@ -283,7 +283,7 @@ class Machine(Execution):
         rest = Rest(status, judgement.next_look_us, judgement.reason.value)
         if judgement.news or entries or self.understated(branch_of(effect.step), rest):
             entries.append(judgement.recorded())
-        await self._append(effect.step, entries, *rest)
+        await self.append(effect.step, entries, *rest)
 
     def _about(self, request: Request, effect: EffectStep, reason: str) -> dict[str, str]:
         return {

@@ -54,7 +54,7 @@ class Rehearsal(Machine):
         self.then = "then the workflow would continue from there"
         raise self._stop()
 
-    async def _append(
+    async def append(
         self,
         step: str,
         wanted: Sequence[Entry] | Callable[[int], Sequence[Entry]],

@@ -31,9 +31,9 @@ def _edit(owner: type, name: str, *changes: tuple[str, str]) -> Patch:
 
 _DURABLE = """\
     if isinstance(pending, Intent):
-        await self._append(effect.step, [replace(pending, attempt=attempt)])
+        await self.append(effect.step, [replace(pending, attempt=attempt)])
     else:
-        await self._append(effect.step, [pending, attempt] if pending else [attempt])
+        await self.append(effect.step, [pending, attempt] if pending else [attempt])
 """
 _LEAVES = "    answer = await self._leave(request, self.history.steps[effect.step], attempt)\n"
 _LEAVES_FIRST = "    answer = await self._leave(request, replace(effect, attempts=[*effect.attempts, attempt]), attempt)\n"
@@ -41,7 +41,7 @@ _LEAVES_FIRST = "    answer = await self._leave(request, replace(effect, attempt
 _UNWRITTEN = """\
     if judgement.action is Action.RESEND:
         attempt = replace(attempt, number=len(effect.attempts), epoch=effect.attempts[-1].epoch)
-        await self._append(effect.step, [pending] if pending else [])
+        await self.append(effect.step, [pending] if pending else [])
     else:
 """
 
@@ -93,7 +93,7 @@ _TOLD = """\
     from recovery.core.entries import AnswerKind
     early = Answered(kind=AnswerKind.TURNED_AWAY, detail="not heard yet")
     told = await self._observed(attempt.step, early, Source.REPLY, asked_at_us=attempt.sent_at_us, attempt=attempt.number)
-    await self._append(attempt.step, [told])
+    await self.append(attempt.step, [told])
 """
 
 _STOPS = "    return self.steps.stop(error, branch)\n"
