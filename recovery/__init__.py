@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from recovery import contracts, errors
+    from recovery.core.compensation import Compensated
     from recovery.core.entries import Status
     from recovery.core.policy import Budget, Lease
     from recovery.core.reasons import ParkingReason
@@ -55,6 +56,7 @@ _HOMES = {
     "Budget": "recovery.core.policy",
     "Call": "recovery.definitions.call",
     "Closed": "recovery.definitions.answer",
+    "Compensated": "recovery.core.compensation",
     "Contradiction": "recovery.definitions.recovered",
     "Engine": "recovery.engine",
     "Effect": "recovery.definitions.effect",
@@ -102,6 +104,7 @@ __all__ = [
     "Budget",
     "Call",
     "Closed",
+    "Compensated",
     "Contradiction",
     "Effect",
     "Engine",

@@ -1,6 +1,7 @@
 """Every error of the package. The public face of `core.errors`, whose docstring draws the tree."""
 
 from recovery.core.effect_errors import (
+    CompensationStuck,
     EffectError,
     EffectInDoubt,
     EffectInterrupted,
@@ -62,6 +63,7 @@ from recovery.core.errors import (
 __all__ = [
     "AppNotFound",
     "CheckpointError",
+    "CompensationStuck",
     "ConcurrentStep",
     "DecisionFailed",
     "DefinitionError",

@@ -38,7 +38,7 @@ from recovery.core.instants import iso
 _LINES_MAX: Final = 200
 
 _STYLES: Final = {
-    "opened": "bold", "claimed": "yellow", "decided": "magenta", "intended": "cyan", "attempt": "bold cyan", "observed": "blue",
+    "opened": "bold", "claimed": "yellow", "decided": "magenta", "intended": "cyan", "undoing": "bold yellow", "attempt": "bold cyan", "observed": "blue",
     "adopted": "bold green", "completed": "bold green", "rejected": "bold yellow", "not executed": "bold yellow", "verdict": "yellow",
     "diverged": "bold red", "failed": "bold red", "late evidence": "bold yellow", "operator": "bold magenta",
 }  # fmt: skip
@@ -154,6 +154,8 @@ def _decision(entry: Decision) -> Line:
             return Line("decided", entry.at_us, entry.step, f"to sleep until {iso(entry.value)}")
         case entries.PATCHED:
             return Line("decided", entry.at_us, "", f"to go by patch {entry.step.partition('/')[2].rpartition('#')[0]}")
+        case entries.UNDOING:
+            return _undoing(entry)
         case entries.FIRED:
             return Line("decided", entry.at_us, branch_of(entry.step), "the time has come")
         case _:
@@ -161,13 +163,23 @@ def _decision(entry: Decision) -> Line:
             return Line("decided", entry.at_us, entry.step, f"{failed}{words.value(entry.value)}")
 
 
+def _undoing(entry: Decision) -> Line:
+    """What a run has set out to undo, in that order."""
+    steps, quiet_at_us = entry.value["undoes"], entry.value["quiet_at_us"]
+    waits = (
+        () if quiet_at_us is None else (f"from {words.exact(quiet_at_us)} on: until then a copy of what is undone could still act",)
+    )
+    return Line("undoing", entry.at_us, entry.step, ", then ".join(words.bounded(step) for step in steps) or "nothing", waits)
+
+
 def _intent(entry: Intent, contract: Contract | None) -> Line:
     where = "/".join(words.bounded(part) for part in (entry.environment, entry.scope) if part)
+    arrow = f"← {words.bounded(entry.undoes)}: " if entry.undoes else ""
     return Line(
-        "intended",
+        "undoing" if entry.undoes else "intended",
         entry.at_us,
         entry.step,
-        f"{words.bounded(entry.effect)} in {where}",
+        f"{arrow}{words.bounded(entry.effect)} in {where}",
         (
             f"key {words.bounded(entry.key)}, fingerprint {words.digest(entry.fingerprint)}, {promise(contract)}",
             f"arguments {words.value(entry.arguments)}",

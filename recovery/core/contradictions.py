@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from recovery.core.compensation import some_applied
 from recovery.core.contracts import Contract
 from recovery.core.entries import Answered, AnswerKind, Entry, Override, Source, Verb
 from recovery.core.evidence import Situation, examine
@@ -80,7 +81,7 @@ def contradicted(step: EffectStep, contracts: dict[str, Contract], now_us: int) 
         against = [noted for noted in basis if _another(reading, adopted, noted)] + against
     if not against:
         return None
-    surplus = tuple(noted for noted in against if noted.answer.kind in RECEIPTS or _applied_items(noted.answer))
+    surplus = tuple(noted for noted in against if noted.answer.kind in RECEIPTS or _some_items(noted.answer))
     words = [order for order in step.overrides if order.verb is Verb.ACKNOWLEDGE]
     seen_to = {seq for order in words for seq in order.evidence}
     return Contradicted(
@@ -117,7 +118,6 @@ def _situation(step: EffectStep, contracts: dict[str, Contract], now_us: int) ->
     return Situation(now_us=now_us, contracts=(contract,), budget=Budget(), can_probe=False, can_close=False)
 
 
-def _applied_items(answer: Answered) -> bool:
+def _some_items(answer: Answered) -> bool:
     """Whether this is a batch's answer that names an item which happened."""
-    items = answer.value if answer.kind is AnswerKind.ITEMS and isinstance(answer.value, list) else []
-    return any(isinstance(item, dict) and item.get("kind") == AnswerKind.FOUND.value for item in items)
+    return answer.kind is AnswerKind.ITEMS and some_applied(answer.value)

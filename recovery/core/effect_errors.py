@@ -31,6 +31,16 @@ class EffectInDoubt(EffectError):
         super().__init__(reason=ParkingReason(reason), **fields)
 
 
+class CompensationStuck(EffectInDoubt):
+    """An applied effect is to be undone and cannot be by itself, so a person is asked: whether it was undone is in doubt until they say."""
+
+    template = (
+        "Run {run_id!r}: undoing is stuck at {undoes}, because {problem}. Its outcome stands: {outcome}. Undone before it: {undone}; to be "
+        "undone after it: {left}. Nothing more will be sent. Undo it by hand, then say `recover resolve {run_id} {step} --applied`, or leave "
+        "it as it is with `--not-executed`; each with --by, --reason and --evidence. Then go on with `recover --run-id {run_id}`."
+    )
+
+
 class EffectInterrupted(EffectError):
     """Its caller was cancelled or interrupted while the answer was on its way."""
 

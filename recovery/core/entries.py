@@ -165,12 +165,14 @@ UUID: Final = "uuid"
 TIMER: Final = "timer"
 FIRED: Final = "fired"
 PATCHED: Final = "patched"
+UNDOING: Final = "undoing"
 
 FORMS: Final = {
     "": "a decision", BRANCHES: "branches", NOW: "a reading of the clock", RANDOM: "a random number", UUID: "a random UUID",
     TIMER: "a timer",
     FIRED: "the end of a timer",
     PATCHED: "a patch",
+    UNDOING: "an undoing",
 }  # fmt: skip
 """What a decision can be, for people: a function's choice, or a fact that the run itself draws or notes."""
 
@@ -199,6 +201,7 @@ class Intent:
     at_us: int
     attempt: Attempt | None = None
     valid_until_us: int | None = None  # no longer wanted from then on; None: wanted until somebody cancels it
+    undoes: str = ""  # the step whose effect this one undoes; "" for an effect of its own
 
 
 class Verb(StrEnum):

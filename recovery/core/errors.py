@@ -6,7 +6,7 @@
                         OverrideRefused
       JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged, StoreUnavailable, RunForgotten
       OwnershipError    LeaseUnavailable, FencedOut, HeadMoved
-      EffectError       EffectInDoubt, EffectInterrupted, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved, NotLicensed, KeyStillAsked
+      EffectError       EffectInDoubt (CompensationStuck), EffectInterrupted, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved, NotLicensed, KeyStillAsked
       RunFailed, RunHeld, RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted, TimerPending
       ReplayError       Diverged, IncompatibleVersion, ValueUnreadable
       CheckpointError   in recovery.checkpoint.errors

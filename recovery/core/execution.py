@@ -141,16 +141,25 @@ class Execution:
         return self._patches[name]
 
     def _note(self, step: str, form: str, value: Any) -> None:
-        """A fact about the workflow itself: durable with whatever builds on it, since a replay would find it again."""
-        recorded = self.history.steps.get(step)
+        """A fact about the workflow's code, which must be as it was recorded."""
         self._branched = self._branched or form == BRANCHES
-        if recorded is None:
-            noted = Decision(step=step, fingerprint="", value=value, form=form, at_us=0)
-            self._unsaid.setdefault(branch_of(step), []).append(noted)
-            return
-        decision = self.expected(step, recorded, form)
-        if decision.value != value:
-            raise self.diverge(step, f"{decision.value} branches", f"{value} branches")
+        if (before := self.stated(step, form, lambda: value)) != value:
+            raise self.diverge(step, f"{before} branches", f"{value} branches")
+
+    def stated(self, step: str, form: str, value: Callable[[], Any]) -> Any:
+        """What is recorded of the workflow itself, or `value` now: durable with whatever builds on it, since a replay would find it again."""
+        recorded = self.history.steps.get(step)
+        if recorded is not None:
+            return self.expected(step, recorded, form).value
+        said = Decision(step=step, fingerprint="", value=value(), form=form, at_us=0)
+        self._unsaid.setdefault(branch_of(step), []).append(said)
+        return said.value
+
+    def parts(self, step: str) -> str:
+        """The path of the steps that a step consists of. They return in turn with those of its branch."""
+        if (parent := branch_of(step)) in self._gates:
+            self._gates[step] = self._gates[parent]
+        return step
 
     def check_complete(self) -> None:
         """The workflow has ended: every step that it began must have ended before, and every recorded one must have been replayed.

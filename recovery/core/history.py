@@ -15,6 +15,7 @@ from recovery.core.entries import (
     FIRED,
     PATCHED,
     TIMER,
+    UNDOING,
     Answered,
     AnswerKind,
     Attempt,
@@ -149,7 +150,7 @@ class History:
         if isinstance(entry, Decision):
             self._require(entry.step not in self.steps, f"step {entry.step} is recorded twice")
             self.steps[entry.step] = DecisionStep(self.length, entry)
-            if entry.form not in {BRANCHES, TIMER, PATCHED}:
+            if entry.form not in {BRANCHES, TIMER, PATCHED, UNDOING}:
                 self.completed.append(branch_of(entry.step) if entry.form == FIRED else entry.step)
         elif isinstance(entry, Intent):
             self._require(entry.step not in self.steps, f"step {entry.step} is recorded twice")

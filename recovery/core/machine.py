@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from recovery.core.contracts import Contract
 from recovery.core.contradictions import records, taken_in
-from recovery.core.effect_errors import EffectInDoubt, Unresolved
+from recovery.core.effect_errors import CompensationStuck, EffectInDoubt, Unresolved
 from recovery.core.entries import (
     FIRED,
     FORMS,
@@ -265,7 +265,9 @@ class Machine(Execution):
             await self._hold_contracts(request, effect, judgement)
         status = Status.HELD if judgement.reason is ParkingReason.HELD else Status.IN_DOUBT
         await self._conclude(effect, judgement, pending, status)
-        raise self.stop(EffectInDoubt(**self._about(request, effect, judgement.reason.value)), branch_of(effect.step))
+        about = self._about(request, effect, judgement.reason.value)
+        doubt = EffectInDoubt(**about) if request.by_hand is None else CompensationStuck(**about, **request.by_hand)
+        raise self.stop(doubt, branch_of(effect.step))
 
     async def _hold_contracts(self, request: Request, effect: EffectStep, judgement: Judgement) -> None:
         """Durable before the verdict. The token names the evidence, so that looking again does not hold what a person has released."""

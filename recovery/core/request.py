@@ -5,6 +5,7 @@ Owns what would be written into a new intent, and which contracts a person may h
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,8 @@ class Request:
     subject: Any
     valid_until_us: int | None = None  # of this call; the contract may say sooner
     can_cancel: bool = False
+    undoes: str = ""  # the step whose effect this undoes
+    by_hand: Mapping[str, str] | None = None  # a person is asked to do it: what CompensationStuck says
 
     def intent(self, step: str, at_us: int) -> Intent:
         return Intent(
@@ -43,6 +46,7 @@ class Request:
             timeout_us=self.timeout_us,
             at_us=at_us,
             valid_until_us=self._valid_until(at_us),
+            undoes=self.undoes,
         )
 
     def _valid_until(self, at_us: int) -> int | None:

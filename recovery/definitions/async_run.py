@@ -11,10 +11,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 from uuid import UUID
 
+from recovery.core.compensation import Compensated
 from recovery.definitions.run import Applied, Rejected
+from recovery.definitions.saga import AsyncSaga
 
 if TYPE_CHECKING:
-    from recovery.definitions.effect import Bound
+    from recovery.definitions.effect import Bound, Effect
 
 P = ParamSpec("P")
 A = TypeVar("A")
@@ -42,6 +44,8 @@ class AsyncSession(Protocol):
     def random(self) -> Coroutine[Any, Any, float]: ...
     def uuid(self) -> Coroutine[Any, Any, UUID]: ...
     def patched(self, name: str) -> bool: ...
+    def compensate(self, name: str, keeps: Sequence[Effect[..., Any]]) -> Coroutine[Any, Any, Compensated]: ...
+    def saga(self, name: str, keeps: Sequence[Effect[..., Any]]) -> AsyncSaga: ...
     def branch(self, name: str) -> AsyncRun: ...
     def gather(
         self, bodies: Sequence[Callable[[AsyncRun], Coroutine[Any, Any, Any]]], limit: int | None, name: str
@@ -111,6 +115,21 @@ class AsyncRun:
         A run whose journal already goes on behind this place keeps to what it did. The answer is recorded, without a commit of its own, and
         is the same wherever in the run the name is asked for again."""
         return self._session.patched(name)
+
+    def compensate(self, *, keeps: Sequence[Effect[..., Any]] = (), name: str = "compensate") -> Coroutine[Any, Any, Compensated]:
+        """Undo what this run has applied so far, in a branch what that branch has: the last that came to its outcome first, each by its
+        compensation, as an effect of its own. keeps: effects that stay as they are.
+
+        Waits until no copy of them can act any more. What cannot be undone stops the run with CompensationStuck until a person has said what
+        became of it."""
+        return self._session.compensate(name, keeps)
+
+    def saga(self, name: str, *, keeps: Sequence[Effect[..., Any]] = ()) -> AsyncSaga:
+        """`async with run.saga("booking"):` undoes what was applied inside if an exception leaves it, as `compensate` does, and raises that again.
+
+        An effect without a compensation is refused inside before it is sent, unless `keeps` says that it stays. Doubt, an interrupt, a
+        cancellation and an error in the code (UsageError) undo nothing: the run goes on from there when it can."""
+        return self._session.saga(name, keeps)
 
     def branch(self, name: str) -> AsyncRun:
         """A branch with an order of steps of its own, for a task of yours; `gather` and `map` make theirs themselves."""

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
+from recovery.core.compensation import Compensated
 from recovery.core.entries import NOW, RANDOM
 from recovery.core.entries import UUID as UUID_FORM
 from recovery.core.gathering import Waiting
@@ -23,12 +24,14 @@ from recovery.core.ids import ROOT
 from recovery.core.operations import Op
 from recovery.definitions.async_run import AsyncRun
 from recovery.definitions.deciding import Deciding
-from recovery.definitions.effect import Bound
+from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.run import Applied, Rejected
+from recovery.definitions.saga import AsyncSaga, kept_names
 from recovery.drivers.asking import Surroundings, bound_call
 from recovery.drivers.branching import Branching, bodies_of, width
 from recovery.drivers.loop import Driver
 from recovery.drivers.session import Nap, Session
+from recovery.drivers.undoing import Stretch
 from recovery.storage.writer import Writer
 
 T = TypeVar("T")
@@ -127,6 +130,15 @@ class AsyncSession:
 
     def patched(self, name: str) -> bool:
         return self._session.machine.patched(name, self._branch)
+
+    def compensate(self, name: str, keeps: Sequence[Effect[..., Any]]) -> Coroutine[Any, Any, Compensated]:
+        return self._undo(Stretch(name, self._branch, kept_names(name, keeps)))
+
+    def saga(self, name: str, keeps: Sequence[Effect[..., Any]]) -> AsyncSaga:
+        return AsyncSaga(self._session.stretches, Stretch(name, self._branch, kept_names(name, keeps)), self._undo)
+
+    def _undo(self, stretch: Stretch) -> Coroutine[Any, Any, Compensated]:
+        return self._step(stretch.name, lambda step: self._session.compensate(step, stretch.reached(self._session.machine)))
 
     def branch(self, name: str) -> AsyncRun:
         return self._run(self._session.machine.branch(name, self._branch))

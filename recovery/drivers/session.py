@@ -6,11 +6,13 @@ through its codec on the first run too, so that a first run equals its replay.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from recovery.core.compensation import Compensated
 from recovery.core.contracts import microseconds
 from recovery.core.effect_errors import NotExecuted, OutcomeUnavailable
 from recovery.core.entries import NOW, RANDOM, Decision, OutcomeKind, Settled
@@ -24,6 +26,7 @@ from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound
 from recovery.definitions.registry import check_complete
 from recovery.definitions.run import Applied, Rejected
+from recovery.drivers.undoing import Stretches, Undoing
 
 
 class Nap(NamedTuple):
@@ -53,6 +56,10 @@ class Session:
 
     machine: Machine
     namespace: str
+    stretches: Stretches = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stretches", Stretches(self.machine))
 
     @property
     def run_id(self) -> str:
@@ -118,8 +125,13 @@ class Session:
         return outcome.value
 
     async def attempt(self, step: str, bound: Bound[Any], key: str | None) -> Applied[Any] | Rejected:
+        self.stretches.check(step, bound.effect)
         request = self.request(step, bound, key)
         return self.outcome(step, bound, request.key, await self.machine.perform(step, request))
+
+    async def compensate(self, step: str, reached: Sequence[str]) -> Compensated:
+        """Undo what has been applied of the effects at these steps."""
+        return await Undoing(self.machine, self.namespace, self.request).run(step, reached)
 
     def outcome(self, step: str, bound: Bound[Any], key: str, settled: Settled) -> Applied[Any] | Rejected:
         """What a settlement means to the workflow. Raises NotExecuted and OutcomeUnavailable."""

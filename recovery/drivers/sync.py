@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+from recovery.core.compensation import Compensated
 from recovery.core.entries import NOW, RANDOM
 from recovery.core.entries import UUID as UUID_FORM
 from recovery.core.errors import InvariantViolated
@@ -19,12 +20,14 @@ from recovery.core.gathering import Waiting
 from recovery.core.ids import ROOT
 from recovery.core.operations import Op
 from recovery.definitions.deciding import Deciding
-from recovery.definitions.effect import Bound
+from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.run import Applied, Rejected, Run
+from recovery.definitions.saga import Saga, kept_names
 from recovery.drivers.asking import Surroundings, bound_call, refuse_async
 from recovery.drivers.branching import Branching, RunBranch, bodies_of, width
 from recovery.drivers.loop import Driver
 from recovery.drivers.session import Nap, Session
+from recovery.drivers.undoing import Stretch
 from recovery.storage.writer import Writer
 
 T = TypeVar("T")
@@ -124,6 +127,16 @@ class SyncSession:
     def patched(self, name: str) -> bool:
         with self._driver.pure:
             return self._session.machine.patched(name, self._branch)
+
+    def compensate(self, name: str, keeps: Sequence[Effect[..., Any]]) -> Compensated:
+        return self._undo(Stretch(name, self._branch, kept_names(name, keeps)))
+
+    def saga(self, name: str, keeps: Sequence[Effect[..., Any]]) -> Saga:
+        stretch = Stretch(name, self._branch, kept_names(name, keeps))
+        return Saga(self._session.stretches, stretch, self._undo, self._driver.pure)
+
+    def _undo(self, stretch: Stretch) -> Compensated:
+        return self._step(stretch.name, lambda step: self._session.compensate(step, stretch.reached(self._session.machine)))
 
     def branch(self, name: str) -> Run:
         with self._driver.pure:

@@ -1,0 +1,75 @@
+"""Compensation: what is undone, in which order, and from when on.
+
+Owns which effects of a run there are to undo, and the moment from which no copy of one acts any more. Pure: performs nothing, and knows
+neither the effects' definitions nor who undoes them. Invariants: only what is settled as having happened is undone, each effect once, in the
+reverse of the order in which they came to their outcomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from recovery.core.contracts import Contract, Kind
+from recovery.core.entries import JSON, AnswerKind, OutcomeKind, Settled
+from recovery.core.history import EffectStep, History
+from recovery.core.timing import exposed_attempts, fits_window, timing_of
+
+_HAPPENED: Final = frozenset({OutcomeKind.APPLIED, OutcomeKind.APPLIED_WITHOUT_VALUE, OutcomeKind.MIXED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compensated:
+    """What an undoing came to: the steps whose effects were undone, by their compensation or by a person, and those that a person left as
+    they are. Each in the order in which it was come to."""
+
+    undone: tuple[str, ...] = ()
+    by_hand: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+def happened(settled: Settled | None) -> bool:
+    """Whether there is something to undo: it was applied, or some of its items were."""
+    if settled is None or settled.outcome not in _HAPPENED:
+        return False
+    return settled.outcome is not OutcomeKind.MIXED or some_applied(settled.value)
+
+
+def some_applied(items: JSON) -> bool:
+    """Whether a batch's stored items name one that happened."""
+    found = items if isinstance(items, list) else []
+    return any(isinstance(item, dict) and item.get("kind") == AnswerKind.FOUND.value for item in found)
+
+
+def undo_order(history: History, contracts: Mapping[str, Contract], reached: Iterable[str]) -> tuple[EffectStep, ...]:
+    """Which of the steps that a workflow has reached are to be undone: the last that came to its outcome first.
+
+    Leaves out what changes nothing, what did not happen, what an earlier undoing has dealt with, and undoings themselves."""
+    wanted, seen_to = set(reached), {effect.intent.undoes for effect in history.effects}
+    found: list[EffectStep] = []
+    for name in reversed(history.completed):
+        step = history.steps[name]
+        if name not in wanted or name in seen_to or not isinstance(step, EffectStep) or step.intent.undoes:
+            continue
+        if happened(step.settled) and contracts[step.intent.contract].kind is not Kind.READ:
+            found.append(step)
+    return tuple(found)
+
+
+def unsettled(history: History, reached: Iterable[str]) -> str | None:
+    """An effect among these that may have been sent and has no outcome; None if there is none."""
+    effects = (history.steps.get(step) for step in reached)
+    return next((effect.step for effect in effects if isinstance(effect, EffectStep) and effect.settled is None), None)
+
+
+def acts_until_us(step: EffectStep, contract: Contract) -> int | None:
+    """Until when a copy of a settled effect may still act, in microseconds: undone sooner, it could come back. None: no copy can.
+
+    `contract`: the weakest of those that count. A copy that lands while the environment still answers its key out of a record does not act;
+    where one could come later than that, or meet no record, all attempts must be quiet."""
+    exposed, timing = exposed_attempts(step), timing_of(step, contract)
+    kept = contract.keyed and not contract.fail_open and contract.lock_outlives_execution
+    if kept and all(fits_window(attempt.send_until_us, timing.t0_us, contract) for attempt in exposed):
+        return None
+    return timing.quiet_at_us

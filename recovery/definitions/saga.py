@@ -1,0 +1,90 @@
+"""Sagas: a stretch of a workflow whose effects are undone together if it fails.
+
+Owns the face, once for each colour. Performs nothing: a session does the work. Invariants: only an ordinary exception undoes, and it is raised
+again when everything is undone; doubt, an interrupt and a cancellation undo nothing, since the run is not at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from recovery.core.errors import DefinitionError
+from recovery.core.ids import check_step_name
+
+if TYPE_CHECKING:
+    from recovery.definitions.effect import Effect
+
+
+class Stretches(Protocol):
+    """Which stretches of a workflow are open. A session has them."""
+
+    def enter(self, stretch: Any, /) -> None: ...
+    def leave(self, stretch: Any, /) -> None: ...
+    def stop(self, stretch: Any, error: Exception, /) -> BaseException | None:
+        """What ends the run instead of an undoing; None where one is due."""
+
+
+class _Saga:
+    __slots__ = ("_pure", "_stretch", "_stretches", "_undo")
+
+    def __init__(
+        self, stretches: Stretches, stretch: Any, undo: Callable[[Any], Any], pure: AbstractContextManager[Any] | None = None
+    ) -> None:
+        self._stretches, self._stretch, self._undo = stretches, stretch, undo
+        self._pure = nullcontext() if pure is None else pure
+
+    def _open(self) -> None:
+        with self._pure:
+            self._stretches.enter(self._stretch)
+
+    def _undoes(self, error: BaseException | None) -> bool:
+        """Whether the stretch, which is left now, is to be undone. Raises what ends the run instead."""
+        with self._pure:
+            self._stretches.leave(self._stretch)
+            stopped = self._stretches.stop(self._stretch, error) if isinstance(error, Exception) else None
+        if stopped is not None:
+            raise stopped from error
+        return isinstance(error, Exception)
+
+
+class Saga(_Saga):
+    """What `with run.saga(name):` enters."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        self._open()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._undoes(error):
+            self._undo(self._stretch)
+
+
+class AsyncSaga(_Saga):
+    """What `async with run.saga(name):` enters."""
+
+    __slots__ = ()
+
+    async def __aenter__(self) -> None:
+        self._open()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._undoes(error):
+            await self._undo(self._stretch)
+
+
+def kept_names(name: str, keeps: Sequence[Effect[..., Any]]) -> frozenset[str]:
+    """The names of the effects that stay when the rest is undone. Raises InvalidName and DefinitionError."""
+    check_step_name(name)
+    names = [getattr(effect, "name", None) for effect in keeps]
+    if not all(isinstance(one, str) for one in names):
+        raise DefinitionError(
+            what="saga",
+            name=name,
+            problem="keeps= holds something that is no effect",
+            advice="Name effects there: keeps=(send_mail,).",
+        )
+    return frozenset(str(one) for one in names)

@@ -1,0 +1,456 @@
+"""Sagas, as a user of Engine and AsyncEngine meets them: what is undone, in which order, and what a person is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from recovery import (
+    Absent,
+    Answer,
+    AsyncEngine,
+    AsyncRun,
+    Call,
+    Compensated,
+    Effect,
+    Engine,
+    Environment,
+    Found,
+    Rejection,
+    Run,
+    contracts,
+    effect,
+    errors,
+    workflow,
+)
+from recovery.core.contracts import Contract
+from recovery.core.entries import UNDOING, Decision, Intent, OutcomeKind, Settled
+from recovery.ports import Journal
+from recovery.testing import ManualClock
+
+from .world import QUICK, Killed, keyed
+
+OPAQUE = contracts.Opaque()
+WORD: dict[str, Any] = {"by": "ann", "reason": "seen to", "evidence": "telephone"}
+
+
+class Refused(Rejection):
+    part: str
+
+
+@dataclass
+class Works:
+    """Parts that are taken and given back, with a receipt for each key. `fails`: what happens after the work of a call and before its reply."""
+
+    done: list[str] = field(default_factory=list)
+    receipts: dict[str, str] = field(default_factory=dict)
+    fails: dict[str, Callable[[], None]] = field(default_factory=dict)
+    refuses: set[str] = field(default_factory=set)
+
+    def act(self, call: Call, what: str, part: str) -> str:
+        if f"{what} {part}" in self.refuses:
+            raise Refused(part=part)
+        if call.key not in self.receipts:
+            self.receipts[call.key] = f"{what}-{part}"
+            self.done.append(f"{what} {part}")
+        self.fails.get(f"{what} {part}", lambda: None)()
+        return self.receipts[call.key]
+
+    def take(self, contract: Contract | None = None, undo: Contract | None = None) -> Effect[..., str]:
+        @effect(contract or keyed(), environment=Environment("works"), rejects=(Refused,), name="take")
+        def take(call: Call, *, part: str) -> str:
+            return self.act(call, "take", part)
+
+        if take.contract.lookup is not None:
+
+            @take.probe
+            def find(call: Call, *, part: str) -> Answer[str]:
+                return Found(self.receipts[call.key]) if call.key in self.receipts else Absent()
+
+        @take.compensation(undo or keyed(), rejects=(Refused,))
+        def give(call: Call, outcome: str, *, part: str) -> None:
+            assert outcome == f"take-{part}", "a compensation is told what it undoes"
+            self.act(call, "give", part)
+
+        return take
+
+    def take_async(self) -> Effect[..., str]:
+        @effect(keyed(), environment=Environment("works"), rejects=(Refused,), name="take")
+        async def take(call: Call, *, part: str) -> str:
+            return self.act(call, "take", part)
+
+        @take.compensation(keyed(), rejects=(Refused,))
+        async def give(call: Call, outcome: str, *, part: str) -> None:
+            self.act(call, "give", part)
+
+        return take
+
+    def tell(self) -> Effect[..., None]:
+        """An effect without a compensation."""
+
+        @effect(keyed(), environment=Environment("works"), name="tell")
+        def tell(call: Call, *, text: str) -> None:
+            self.act(call, "tell", text)
+
+        return tell
+
+
+def undone(engine: Engine, run_id: str) -> list[str]:
+    """Which steps were undone, in the order of the intents."""
+    return [entry.undoes for entry in engine.history(run_id) if isinstance(entry, Intent) and entry.undoes]
+
+
+# -- what is undone ----------------------------------------------------------------------------------------------------
+
+
+def test_a_saga_undoes_what_was_applied_in_it_in_reverse_and_raises_again(journal: Journal) -> None:
+    works = Works(refuses={"take C"})
+    take = works.take()
+
+    @workflow
+    def book(run: Run) -> None:
+        run.perform(take(part="before"))
+        with run.saga("booking"):
+            run.perform(take(part="A"), key="a")
+            run.perform(take(part="B"))
+            run.perform(take(part="C"))
+
+    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+        for _ in range(2):
+            with pytest.raises(errors.RunFailed, match="Refused"):
+                engine.run("r", book)
+        assert works.done == ["take before", "take A", "take B", "give B", "give A"]
+        assert undone(engine, "r") == ["take#3", "take#2"]
+        keys = [entry.key for entry in engine.history("r") if isinstance(entry, Intent)]
+        assert len(set(keys)) == len(keys) == 6
+        assert "a/comp/1" in keys, "a business key is undone under one that says so"
+
+
+def test_an_async_saga_does_the_same(journal: Journal) -> None:
+    works = Works(refuses={"take C"})
+    take = works.take_async()
+
+    @workflow
+    async def book(run: AsyncRun) -> str:
+        try:
+            async with run.saga("booking"):
+                await run.perform(take(part="A"), key="a")
+                await run.perform(take(part="B"))
+                await run.perform(take(part="C"))
+        except Refused as refused:
+            return refused.part
+        return "all"
+
+    async def story() -> None:
+        async with AsyncEngine(journal, workflows=[book], clock=ManualClock()) as engine:
+            assert await engine.run("r", book) == "C"
+            assert await engine.run("r", book) == "C"
+
+    asyncio.run(story())
+    assert works.done == ["take A", "take B", "give B", "give A"]
+
+
+def test_a_saga_that_comes_to_its_end_undoes_and_records_nothing(journal: Journal) -> None:
+    works = Works()
+    take = works.take()
+
+    @workflow
+    def book(run: Run) -> str:
+        with run.saga("booking"):
+            return run.perform(take(part="A"))
+
+    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+        assert engine.run("r", book) == "take-A"
+        assert [type(entry).__name__ for entry in engine.history("r")] == ["Opened", "Intent", "Settled", "Settled"]
+
+
+def test_an_outer_saga_undoes_what_an_inner_one_has_not(journal: Journal) -> None:
+    works = Works(refuses={"take no", "take never"})
+    take = works.take()
+
+    @workflow
+    def book(run: Run) -> None:
+        with run.saga("outer"):
+            run.perform(take(part="A"))
+            with run.saga("inner"):
+                run.perform(take(part="B"))
+            try:
+                with run.saga("inner"):
+                    run.perform(take(part="C"))
+                    run.perform(take(part="no"))
+            except Refused:
+                run.perform(take(part="D"))
+            run.perform(take(part="never"))
+
+    with Engine(journal, workflows=[book], clock=ManualClock()) as engine, pytest.raises(errors.RunFailed):
+        engine.run("r", book)
+    assert works.done == ["take A", "take B", "take C", "give C", "take D", "give D", "give B", "give A"]
+
+
+def test_compensate_undoes_once_what_the_run_has_applied(journal: Journal) -> None:
+    works = Works()
+    take = works.take()
+
+    @workflow
+    def book(run: Run) -> list[str]:
+        run.perform(take(part="A"))
+        first = run.compensate()
+        run.perform(take(part="B"))
+        second, third = run.compensate(), run.compensate()
+        return [*first.undone, "|", *second.undone, "|", *third.undone]
+
+    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+        assert engine.run("r", book) == ["take#1", "|", "take#2", "|"]
+        assert engine.run("r", book) == ["take#1", "|", "take#2", "|"]
+    assert works.done == ["take A", "give A", "take B", "give B"]
+
+
+def test_branches_are_undone_in_the_order_of_their_outcomes(journal: Journal) -> None:
+    works = Works(refuses={"take no"})
+    take = works.take()
+
+    @workflow
+    def book(run: Run) -> None:
+        def part(name: str) -> Callable[[Run], str]:
+            return lambda branch: branch.perform(take(part=name))
+
+        with run.saga("booking"):
+            run.gather(part("A"), part("B"), part("C"), limit=1)
+            run.perform(take(part="no"))
+
+    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+        with pytest.raises(errors.RunFailed):
+            engine.run("r", book)
+        settled = [entry.step for entry in engine.history("r") if isinstance(entry, Settled)]
+        applied = [step for step in settled if step.startswith("gather")]
+        assert undone(engine, "r") == applied[::-1]
+
+
+def test_a_branch_undoes_its_own(journal: Journal) -> None:
+    works = Works(refuses={"take no"})
+    take = works.take()
+
+    @workflow
+    def book(run: Run) -> None:
+        def failing(branch: Run) -> None:
+            with branch.saga("own"):
+                branch.perform(take(part="A"))
+                branch.perform(take(part="no"))
+
+        run.gather(failing, lambda branch: branch.perform(take(part="B")))
+
+    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+        for _ in range(2):
+            with pytest.raises(errors.RunFailed):
+                engine.run("r", book)
+        assert undone(engine, "r") == ["gather#1/0/take#1"]
+    assert sorted(works.done) == ["give A", "take A", "take B"]
+
+
+# -- what is in the way ------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_dies_half_way_repeats_no_undoing(journal: Journal) -> None:
+    works = Works(refuses={"take C"})
+    take = works.take()
+
+    @workflow
+    def book(run: Run) -> None:
+        with run.saga("booking"):
+            run.perform(take(part="A"))
+            run.perform(take(part="B"))
+            run.perform(take(part="C"))
+
+    def dies() -> None:
+        works.fails.clear()
+        raise Killed
+
+    works.fails["give B"] = dies
+    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+        with pytest.raises(Killed):
+            engine.run("r", book)
+        with pytest.raises(errors.RunFailed):
+            engine.run("r", book)
+    assert works.done == ["take A", "take B", "give B", "give A"]
+
+
+def test_an_undoing_in_doubt_parks_and_goes_on_behind_a_persons_word(journal: Journal) -> None:
+    works = Works(refuses={"take C"})
+    take = works.take(undo=OPAQUE)
+
+    @workflow
+    def book(run: Run) -> None:
+        with run.saga("booking"):
+            run.perform(take(part="A"))
+            run.perform(take(part="B"))
+            run.perform(take(part="C"))
+
+    def is_lost() -> None:
+        works.fails.clear()
+        raise ConnectionError
+
+    works.fails["give B"] = is_lost
+    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+        with pytest.raises(errors.EffectInDoubt, match="booking#1/give#1"):
+            engine.run("r", book)
+        engine.resolve("r", "booking#1/give#1", OutcomeKind.APPLIED, **WORD)
+        with pytest.raises(errors.RunFailed):
+            engine.run("r", book)
+    assert works.done == ["take A", "take B", "give B", "give A"]
+
+
+def test_what_is_in_doubt_is_not_undone(journal: Journal) -> None:
+    works = Works()
+    take = works.take(contract=OPAQUE)
+
+    @workflow
+    def book(run: Run) -> None:
+        with run.saga("booking"):
+            run.perform(take(part="A"))
+            run.perform(take(part="B"))
+
+    def is_lost() -> None:
+        raise ConnectionError
+
+    works.fails["take B"] = is_lost
+    with Engine(journal, workflows=[book], clock=ManualClock()) as engine, pytest.raises(errors.EffectInDoubt):
+        engine.run("r", book)
+    assert works.done == ["take A", "take B"]
+
+
+def test_copies_that_no_record_answers_are_waited_for(journal: Journal) -> None:
+    works = Works(refuses={"take B"})
+    take = works.take(contract=OPAQUE)
+    clock = ManualClock()
+
+    @workflow
+    def book(run: Run) -> None:
+        with run.saga("booking"):
+            run.perform(take(part="A"))
+            run.perform(take(part="B"))
+
+    with Engine(journal, workflows=[book], clock=clock, budget=QUICK) as engine:
+        with pytest.raises(errors.TimerPending, match="booking#1/quiet#1"):
+            engine.run("r", book)
+        assert works.done == ["take A"], "a copy of it could still act"
+        clock.advance(timedelta(minutes=25))
+        with pytest.raises(errors.RunFailed):
+            engine.run("r", book)
+    assert works.done == ["take A", "give A"]
+
+
+def test_a_rejected_undoing_is_a_persons(journal: Journal) -> None:
+    works = Works(refuses={"take C", "give B"})
+    take = works.take()
+
+    @workflow
+    def book(run: Run) -> None:
+        with run.saga("booking"):
+            run.perform(take(part="A"))
+            run.perform(take(part="B"))
+            run.perform(take(part="C"))
+
+    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+        with pytest.raises(errors.CompensationStuck, match=r"take#2, because .*rejected \(") as stuck:
+            engine.run("r", book)
+        assert works.done == ["take A", "take B"], "the order is kept: A is undone after B"
+        assert (stuck.value.undone, stuck.value.left) == ("nothing", "take#1")
+        engine.resolve("r", stuck.value.step, OutcomeKind.APPLIED, **WORD)
+        with pytest.raises(errors.RunFailed):
+            engine.run("r", book)
+    assert works.done == ["take A", "take B", "give A"]
+
+
+def test_compensate_tells_what_a_person_has_said(journal: Journal) -> None:
+    works = Works()
+    take, tell = works.take(), works.tell()
+
+    @workflow
+    def book(run: Run) -> Compensated:
+        run.perform(tell(text="first"))
+        run.perform(take(part="A"))
+        run.perform(tell(text="second"))
+        return run.compensate()
+
+    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+        for said in (OutcomeKind.APPLIED, OutcomeKind.NOT_EXECUTED):
+            with pytest.raises(errors.CompensationStuck, match="tell has no compensation") as stuck:
+                engine.run("r", book)
+            engine.resolve("r", stuck.value.step, said, **WORD)
+        assert engine.run("r", book) == Compensated(undone=("take#1",), by_hand=("tell#2",), left=("tell#1",))
+
+
+def test_a_saga_refuses_what_it_could_not_undo_before_it_is_sent(journal: Journal) -> None:
+    works = Works()
+    take, tell = works.take(), works.tell()
+
+    @workflow
+    def careless(run: Run) -> None:
+        try:
+            with run.saga("booking"):
+                run.perform(take(part="A"))
+                run.perform(tell(text="done"))
+        except errors.UsageError:
+            return
+
+    @workflow
+    def careful(run: Run) -> str:
+        with run.saga("booking", keeps=(tell,)):
+            run.perform(tell(text="hello"))
+            run.perform(take(part="A"))
+            raise ValueError
+
+    with Engine(journal, workflows=[careless, careful], clock=ManualClock()) as engine:
+        with pytest.raises(errors.DefinitionError, match=r"tell.*no compensation"):
+            engine.run("r", careless)
+        assert works.done == ["take A"], "better code can go on from here"
+        assert not engine.get("r").status.settled
+        with pytest.raises(errors.RunFailed):
+            engine.run("s", careful)
+    assert works.done == ["take A", "tell hello", "take A", "give A"]
+
+
+def test_an_interrupt_undoes_nothing(journal: Journal) -> None:
+    works = Works()
+    take = works.take()
+    interrupts = [KeyboardInterrupt]
+
+    @workflow
+    def book(run: Run) -> str:
+        with run.saga("booking"):
+            run.perform(take(part="A"))
+            while interrupts:
+                raise interrupts.pop()
+            return run.perform(take(part="B"))
+
+    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+        with pytest.raises(KeyboardInterrupt):
+            engine.run("r", book)
+        assert engine.run("r", book) == "take-B"
+    assert works.done == ["take A", "take B"]
+
+
+def test_a_changed_workflow_that_no_longer_reaches_what_it_undoes_diverges(journal: Journal) -> None:
+    works = Works()
+    take = works.take()
+    parts = ["A", "B"]
+
+    @workflow
+    def book(run: Run) -> None:
+        for part in parts:
+            run.perform(take(part=part))
+        run.compensate()
+        raise KeyboardInterrupt
+
+    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+        with pytest.raises(KeyboardInterrupt):
+            engine.run("r", book)
+        parts.pop()
+        with pytest.raises(errors.Diverged):
+            engine.run("r", book)
+        assert [entry.value["undoes"] for entry in engine.history("r") if isinstance(entry, Decision) and entry.form == UNDOING]
