@@ -7,7 +7,8 @@
       JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged, StoreUnavailable, RunForgotten
       OwnershipError    LeaseUnavailable, FencedOut, HeadMoved
       EffectError       EffectInDoubt (CompensationStuck), EffectInterrupted, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved, NotLicensed, KeyStillAsked
-      RunFailed, RunHeld, RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted, TimerPending
+      RunFailed, RunHeld, RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted, TimerPending,
+      DeadlinePassed
       ReplayError       Diverged, IncompatibleVersion, ValueUnreadable
       CheckpointError   in recovery.checkpoint.errors
     InvariantViolated(AssertionError)      our bug; outside the tree, so that nobody catches it by habit
@@ -296,6 +297,16 @@ class TimerPending(RecoveryError):
     )
 
 
+class DeadlinePassed(RecoveryError):
+    """A deadline of the workflow's own came before what was begun in its scope was done. Whatever is still unknown is in doubt and not here."""
+
+    exit_code = ExitCode.FAILED
+    template = (
+        "Run {run_id!r}, step {step}: the deadline {deadline} passed at {at} before it was done. {fate}. "
+        "Catch this where the workflow knows another way, or start a new run."
+    )
+
+
 # -- replay ------------------------------------------------------------------------------------------------------------
 
 
@@ -306,8 +317,10 @@ class ReplayError(RecoveryError):
 
 
 class Diverged(ReplayError):
+    """`seq`: the first entry that does not fit. `sides`: what it records and what the code asked for, as two documents of the same fields."""
+
     template = (
-        "Run {run_id!r} no longer fits its journal at step {step}: recorded {recorded}, attempted {attempted}. Nothing was sent. "
+        "Run {run_id!r} no longer fits its journal at entry {seq}, step {step}: recorded {recorded}, attempted {attempted}. Nothing was sent. "
         "Register the version that it started with beside the new one, put what has changed behind `run.patched(...)`, or start a new run."
     )
 

@@ -30,7 +30,7 @@ from recovery.core.entries import (
     Source,
     Status,
 )
-from recovery.core.errors import TimerPending
+from recovery.core.errors import DeadlinePassed, TimerPending
 from recovery.core.evidence import Situation
 from recovery.core.execution import Execution, Rest
 from recovery.core.execution import Unwind as Unwind
@@ -38,6 +38,7 @@ from recovery.core.history import EffectStep, Step
 from recovery.core.ids import Epoch, branch_of, digest_bytes, step_id
 from recovery.core.instants import iso
 from recovery.core.judgement import Judgement, conclude
+from recovery.core.misfits import asked_effect, other_meaning, other_request
 from recovery.core.operations import (
     Ask,
     Cancel,
@@ -88,19 +89,25 @@ class Machine(Execution):
     async def sleep(self, step: str, until_us: int | None, lasts_us: int) -> None:
         """Wait until a moment that is durable before the wait begins: `until_us`, or `lasts_us` from when it is first asked for.
 
-        That it has come is noted with what builds on it. Raises Unwind where it is beyond what this call may wait for."""
+        That it has come is noted with what builds on it. Raises Unwind where it is beyond what this call may wait for, and DeadlinePassed
+        where the deadline of its scope comes first, or with it."""
+        bound = self.scopes.bound(branch_of(step))
         recorded = self.history.steps.get(step)
         if recorded is not None:
             due_us = self.expected(step, recorded, TIMER).value
         else:
             now_us = await Now()
             due_us = now_us + lasts_us if until_us is None else until_us
+            due_us = due_us if bound is None else min(due_us, bound.at_us)
             rest = Rest(Status.WAITING, due_us, SLEEPING) if due_us > now_us else Rest(Status.RUNNING, None, "")
             await self.append(step, [_timer(step, due_us, now_us)], *rest)
         if self.begin(FIRED, step, awaited=False) not in self.history.steps:
             await self._until(step, due_us)
         self.rests.pop(branch_of(step), None)
         await self.turn(step)
+        if bound is not None and due_us >= bound.at_us:
+            fate = "The wait ended with it"
+            raise DeadlinePassed(run_id=self.history.run_id, step=step, deadline=bound.step, at=iso(bound.at_us), fate=fate)
 
     async def _until(self, step: str, due_us: int) -> None:
         branch, rest = branch_of(step), Rest(Status.WAITING, due_us, SLEEPING)
@@ -126,11 +133,10 @@ class Machine(Execution):
             draft = EffectStep(seq=0, intent=request.intent(step, await Now()))
             return await self._returned(await self._settle(request, draft, draft.intent))
         if not isinstance(recorded, EffectStep):
-            raise self.diverge(step, FORMS[recorded.decision.form], f"effect {request.effect}")
-        intent = recorded.intent
-        for what in ("effect", "environment", "key"):
-            if getattr(intent, what) != getattr(request, what):
-                raise self.diverge(step, f"{what} {getattr(intent, what)}", f"{what} {getattr(request, what)}")
+            recorded_as = FORMS[recorded.decision.form]
+            raise self.diverge(step, recorded_as, f"effect {request.effect}", asked_effect(step, request))
+        if (differs := other_meaning(recorded, request)) is not None:
+            raise self.diverge(step, *differs, asked_effect(step, request))
         return await self._returned(await self._settle(request, recorded, None))
 
     async def _returned(self, settled: Settled) -> Settled:
@@ -148,8 +154,7 @@ class Machine(Execution):
             self.judgements.append((effect, judgement))
             match judgement.action:
                 case Action.DIVERGE:
-                    before, after = effect.intent.fingerprint[:12], request.fingerprint[:12]
-                    raise self.diverge(step, f"a request with fingerprint {before}", f"one with {after}")
+                    raise self.differs(effect, request)
                 case Action.KEEP:
                     return await self._keep(effect, judgement)
                 case Action.SEND | Action.RESEND | Action.CLOSE:
@@ -170,6 +175,10 @@ class Machine(Execution):
             recorded = self.history.steps.get(step)
             if isinstance(recorded, EffectStep):
                 effect = recorded
+
+    def differs(self, effect: EffectStep, request: Request) -> Unwind:
+        """The code asks for the same effect with another request."""
+        return self.diverge(effect.step, *other_request(effect, request), asked_effect(effect.step, request))
 
     def situation(self, request: Request, effect: EffectStep, now_us: int) -> Situation:
         """What the step is judged in, as the workflow asks for it now."""
@@ -196,12 +205,13 @@ class Machine(Execution):
         """Make one attempt durable, then send, close or cancel; the answer comes back as an observation that is not durable yet."""
         if (stopped := self.steps.stopped_at(branch_of(effect.step))) is not None:
             raise stopped  # the workflow went on without this step and has ended
+        assert judgement.next_look_us is not None, "what is sent names when its answer is overdue"
         attempt = Attempt(
             step=effect.step,
             number=len(effect.attempts) + 1,
             purpose=CANCELLING if judgement.cancels else judgement.action.value,
             sent_at_us=now_us,
-            send_until_us=now_us + effect.intent.timeout_us,
+            send_until_us=judgement.next_look_us,
             epoch=str(self.epoch),
         )
         if isinstance(pending, Intent):
