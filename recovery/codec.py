@@ -65,11 +65,7 @@ class Codec(Generic[T]):
             text = dumps(stored)
         except Exception as error:  # noqa: BLE001  # serializers are the user's code and may raise anything
             raise _refused(where, root, self._diagnose(value, root, error)) from None
-        if (size := len(text.encode())) > SIZE_MAX:
-            problem = f"it takes {size} bytes as JSON, and {SIZE_MAX} is the limit"
-            raise _refused(
-                where, root, Difference(root, problem, "Keep it in a file or object store and store its name and digest.")
-            )
+        check_size(text, where=where, root=root)
         if type(value) is self.type and self.type in _PLAIN:
             return stored
         try:
@@ -137,6 +133,14 @@ def loads(text: str) -> JSON:
         return _DECODER.decode(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def check_size(text: str, *, where: str, root: str) -> None:
+    """Whether a value's JSON is small enough to be kept. Raises ValueNotStorable."""
+    if len(text) * 4 <= SIZE_MAX or (size := len(text.encode())) <= SIZE_MAX:
+        return
+    problem = f"it takes {size} bytes as JSON, and {SIZE_MAX} is the limit"
+    raise _refused(where, root, Difference(root, problem, "Keep it in a file or object store and store its name and digest."))
 
 
 def check_stored(stored: JSON, *, where: str, root: str) -> None:

@@ -73,6 +73,14 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Payload:
+    """A value that is too large for a row, as it is stored. `digest`: of the bytes, by which rows refer to them."""
+
+    digest: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class NewRun:
     """A run and its first row, stored together. `head`/`head_digest` are those of `rows`."""
 
@@ -84,6 +92,7 @@ class NewRun:
     lease_term_us: int
     at_us: int
     rows: tuple[Row, ...]
+    payloads: tuple[Payload, ...] = ()  # what the rows refer to; stored with them or not at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +121,7 @@ class Append:
     reason: str = ""
     keys: tuple[KeyClaim, ...] = ()
     contracts: tuple[tuple[str, str], ...] = ()  # (digest, canonical JSON)
+    payloads: tuple[Payload, ...] = ()  # what the rows refer to
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +281,10 @@ class Journal(Protocol):
         A repeat of an Appended member returns Appended again (its token and digest are where its last row belongs, at the head or
         below what was appended since) and writes nothing. Claims of the same
         key by the same run and step with the same fingerprint succeed again. A KeyTaken member leaves no key row behind."""
+
+    def payloads(self, digests: Sequence[str]) -> dict[str, bytes]:
+        """What is stored under these digests, read committed; not verified. One that is not there is left out. Bytes are stored once, however
+        many runs refer to them, and go with the last of those that is forgotten."""
 
     def key_owner(self, environment: str, scope: str, key: str) -> tuple[str, str, str] | None:
         """(run id, step, fingerprint) that owns the key, or None."""

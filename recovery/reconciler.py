@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard
 
-from recovery import codec
 from recovery.claims import World, existing, find, held_while, load, owned, take, visit
 from recovery.core.chain import chained, genesis
 from recovery.core.contracts import Contract, microseconds
 from recovery.core.contradictions import need_a_person
 from recovery.core.effect_errors import EffectInDoubt, Unresolved
-from recovery.core.entries import JSON, Decision, Opened, OutcomeKind, Override, Settled, Status, Verdict, encode
+from recovery.core.entries import JSON, Decision, Opened, OutcomeKind, Override, Settled, Status, Verdict
 from recovery.core.errors import (
     DecisionFailed,
     Diverged,
@@ -46,6 +45,7 @@ from recovery.definitions.workflow import Workflow
 from recovery.hindsight import record, reread
 from recovery.ports import NewRun, RunRow
 from recovery.storage.reading import Loaded, read
+from recovery.storage.resting import rest
 from recovery.storage.writer import Writer
 
 
@@ -91,8 +91,10 @@ async def _open(world: World, run_id: str, opened: Opened) -> RunRow | None:
     """Store the run and its first entry, owned by us. None: somebody else took the run id."""
     namespace, incarnation = await Use(lambda journal: (journal.namespace(), journal.incarnation()))
     owner = world.owner()
-    row = chained(genesis(namespace, run_id), 1, "opened", ROOT, codec.dumps(encode(opened)), Epoch(incarnation, 1), world.token())
-    new = NewRun(run_id, opened.workflow, opened.input_digest, Status.RUNNING, owner, world.lease_term_us, opened.at_us, (row,))
+    rested = rest(opened)
+    row = chained(genesis(namespace, run_id), 1, "opened", ROOT, rested.body, Epoch(incarnation, 1), world.token())
+    about = (run_id, opened.workflow, opened.input_digest, Status.RUNNING, owner, world.lease_term_us, opened.at_us)
+    new = NewRun(*about, rows=(row,), payloads=rested.payloads)
     with around("open"):
         return await owned(run_id, owner, lambda journal: journal.open_run(new))
 
@@ -231,14 +233,7 @@ async def _stopped(row: RunRow, machine: Machine, writer: Writer, error: Recover
         case Diverged():
             status = Status.DIVERGED
             reason = f"recorded {error.recorded}, attempted {error.attempted}"
-            verdict = Verdict(
-                step=error.step,
-                row="diverged",
-                action=Action.DIVERGE.value,
-                reason=reason,
-                at_us=await Now(),
-                evidence=(error.seq,),
-            )
+            verdict = Verdict(step=error.step, row="diverged", action=Action.DIVERGE.value, reason=reason, at_us=await Now())
             if not machine.history.is_diverged_by(verdict):
                 await writer.commit(Append((verdict,), status, None, reason))
         case _:

@@ -11,8 +11,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from recovery import codec
-from recovery.core.entries import Settled, decode, encode
+from recovery.core.entries import Settled, encode
 from recovery.core.errors import RecoveryError
 from recovery.core.history import EffectStep
 from recovery.core.instants import iso
@@ -70,8 +69,8 @@ def history(info: RunInfo, loaded: Loaded) -> Document:
             for row, entry in zip(loaded.rows, loaded.entries, strict=True)
         ],
         "late_evidence": [
-            {"kind": item.kind, "step": item.step, "epoch": str(item.epoch), "at": iso(item.at_us), "body": _body(item)}
-            for item in loaded.late
+            {"kind": item.kind, "step": item.step, "epoch": str(item.epoch), "at": iso(item.at_us), "body": encode(entry)}
+            for item, entry in zip(loaded.late, loaded.told, strict=True)
         ],
         "contradictions": [contradiction(one) for one in contradictions(loaded.history, loaded.contracts, {}, loaded.highest_us)],
         "contracts": {digest: contract.to_json() for digest, contract in loaded.contracts.items()},
@@ -154,10 +153,6 @@ def _verdict(verdict: StepVerdict) -> Document:
         "assumptions": list(verdict.assumptions),
         "next_look": time(verdict.next_look),
     }
-
-
-def _body(item: Any) -> Document:
-    return encode(decode(item.kind, codec.loads(item.body)))
 
 
 def time(at: datetime | None) -> str | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from recovery.console import words
+from recovery.core.showing import shown
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -47,12 +48,6 @@ class Output:
             with _writing():
                 paper.print(report(paper))
 
-    def verbatim(self, text: str) -> None:
-        """Print text as it is: for programs, and for files."""
-        with _writing():
-            self.stream.write(text)
-            self.stream.flush()
-
     def paper(self) -> Paper:
         from recovery.console.paper import Paper
 
@@ -71,7 +66,7 @@ class Output:
             self._document({"error": {"type": kind, "message": sentence, "exit_code": code, "fields": dict(fields)}})
 
     def _document(self, body: Mapping[str, Any], indent: int | None = 2) -> None:
-        text = json.dumps({"schema_version": SCHEMA_VERSION, **body}, ensure_ascii=False, indent=indent, default=str)
+        text = json.dumps(shown({"schema_version": SCHEMA_VERSION, **body}), ensure_ascii=False, indent=indent, default=str)
         with _writing():
             self.stream.write(f"{text}\n")
             self.stream.flush()

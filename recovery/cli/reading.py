@@ -34,7 +34,7 @@ def show(output: Output, target: Target, run_id: str, *, limit: int) -> ExitCode
     """One run as a timeline, verified. Raises RunNotFound, JournalCorrupt, IncompatibleVersion."""
     check_run_id(run_id)
     with Engine(target.journal()) as engine:
-        loaded = read(engine.journal, run_id)
+        loaded = read(engine.journal, run_id, values=False)
         info = engine.info(loaded.run)
     from recovery.console.show import show as report
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from recovery import codec
 from recovery.console import contradictions, words
 from recovery.console.paper import Paper, facts
 from recovery.console.runs import STYLES, status
 from recovery.console.timeline import lines, timeline
-from recovery.core.entries import decode
 from recovery.definitions.recovered import RunInfo
 from recovery.definitions.undoing import contradictions as undone
 from recovery.storage.reading import Loaded
@@ -31,8 +29,10 @@ def show(paper: Paper, info: RunInfo, loaded: Loaded, *, limit: int) -> Renderab
     if info.next_look is not None:
         rows.append(("next look", info.next_look.strftime("%Y-%m-%d %H:%M:%S UTC")))
     entries = [(row.seq, str(row.epoch), entry) for row, entry in zip(loaded.rows, loaded.entries, strict=True)]
-    told_late = [(str(item.epoch), decode(item.kind, codec.loads(item.body))) for item in loaded.late]
-    late = [(epoch, entry) for epoch, entry in told_late if entry not in loaded.entries]  # the others are in the chain by now
+    told_late = zip(loaded.late, loaded.told, strict=True)
+    late = [
+        (str(item.epoch), entry) for item, entry in told_late if entry not in loaded.entries
+    ]  # the others are in the chain by now
     told = lines(entries, loaded.contracts, late)
     head = paper.panel(f"run {words.bounded(info.run_id)}", facts(rows), STYLES[info.status].removeprefix("bold "))
     against = [contradictions.panel(paper, one) for one in undone(loaded.history, loaded.contracts, {}, loaded.highest_us)]

@@ -11,6 +11,7 @@ from typing import Final
 from recovery.core.contracts import FOR_EVER, microseconds
 from recovery.core.entries import JSON
 from recovery.core.instants import moment
+from recovery.core.showing import shown
 
 VALUE_MAX: Final = 200  # characters of one value in a report
 DIGEST_SHOWN: Final = 12
@@ -36,7 +37,7 @@ def bounded(text: str, limit: int = VALUE_MAX) -> str:
 
 def value(stored: JSON, limit: int = VALUE_MAX) -> str:
     """A stored value as JSON on one line."""
-    return bounded(json.dumps(stored, ensure_ascii=False), limit)
+    return bounded(json.dumps(shown(stored), ensure_ascii=False), limit)
 
 
 def because(row: str, reason: str) -> str:

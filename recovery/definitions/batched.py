@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, get_args, get_origin
 
 from pydantic import TypeAdapter
 
-from recovery.codec import Codec
+from recovery.codec import Codec, check_size, dumps
 from recovery.core.entries import JSON, AnswerKind
 from recovery.core.errors import ValueNotStorable, ValueUnreadable
 from recovery.definitions.answer import Found, InFlight, Refused, Unreachable
@@ -70,7 +70,9 @@ class BatchCodec(Codec[Batched[Any]]):
     def encode(self, value: Batched[Any], *, where: str = "codec", root: str = "$") -> JSON:
         if not isinstance(value, Batched):
             raise self._unfit(where, root, f"it is a {type(value).__name__}")
-        return [self._encode(item, where, f"{root}[{at}]") for at, item in enumerate(value.items)]
+        stored = [self._encode(item, where, f"{root}[{at}]") for at, item in enumerate(value.items)]
+        check_size(dumps(stored), where=where, root=root)  # each item fits; the batch is one value, too
+        return stored
 
     def decode(self, stored: JSON, *, where: str = "codec", root: str = "$") -> Batched[Any]:
         if not isinstance(stored, list):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, dataclass_transform
 
-from recovery.codec import Codec
+from recovery.codec import Codec, check_size, dumps
 from recovery.core.entries import JSON
 from recovery.core.errors import DefinitionError, ValueUnreadable
 from recovery.definitions.signature import check_name, resolved_hints
@@ -82,7 +82,9 @@ class NameTaken(Rejection):
 def encode_rejection(error: Rejection) -> dict[str, JSON]:
     """The fields of a rejection. Raises ValueNotStorable."""
     where = f"rejection {type(error).__name__}"
-    return {name: codec.encode(getattr(error, name), where=where, root=name) for name, codec in error.codecs.items()}
+    stored = {name: codec.encode(getattr(error, name), where=where, root=name) for name, codec in error.codecs.items()}
+    check_size(dumps(stored), where=where, root="fields")
+    return stored
 
 
 def decode_rejection(cls: type[Rejection], stored: JSON) -> Rejection:

@@ -36,12 +36,12 @@ class Rehearsal(Machine):
     ) -> Decision:
         if step not in self.history.steps:
             self.then = f"then the workflow would decide {step.rpartition('#')[0]!r}"
-            raise self._stop(step)
+            raise self._stop()
         return await Machine.chosen(self, step, fingerprint, form, choose)
 
-    async def _until(self, step: str, due_us: int) -> None:
+    async def _until(self, step: str, due_us: int) -> None:  # noqa: ARG002  # one signature
         self.then = f"then the workflow would sleep until {iso(due_us)}"
-        raise self._stop(step)
+        raise self._stop()
 
     async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
         if effect.settled is not None:
@@ -49,9 +49,10 @@ class Rehearsal(Machine):
         judgement = conclude(effect, self.situation(request, effect, await Now()))
         self.judgements.append((effect, judgement))
         if judgement.action is Action.DIVERGE:
-            raise self.differs(effect, request)
+            before, after = effect.intent.fingerprint[:12], request.fingerprint[:12]
+            raise self.diverge(effect.step, f"a request with fingerprint {before}", f"one with {after}")
         self.then = "then the workflow would continue from there"
-        raise self._stop(effect.step)
+        raise self._stop()
 
     async def append(
         self,
@@ -63,8 +64,7 @@ class Rehearsal(Machine):
     ) -> None:
         """Nothing: what would be recorded here is late evidence, which is weighed as if it were."""
 
-    def _stop(self, step: str) -> Unwind:  # noqa: ARG002  # for whoever goes on in other branches
-        """Nothing goes on any more."""
+    def _stop(self) -> Unwind:
         return self.stop(RunUnsettled(run_id=self.history.run_id, status="rehearsed", reason=""))
 
 

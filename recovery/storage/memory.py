@@ -29,6 +29,7 @@ from recovery.ports import (
     NewRun,
     NotOpen,
     Owner,
+    Payload,
     RunRow,
     SlotTaken,
     Stub,
@@ -41,6 +42,7 @@ class _Run:
     row: RunRow
     rows: list[Row]
     contracts: dict[str, str] = field(default_factory=dict)
+    payloads: set[str] = field(default_factory=set)
 
 
 class MemoryJournal:
@@ -55,6 +57,7 @@ class MemoryJournal:
         self._incarnation = 0
         self._runs: dict[str, _Run] = {}
         self._keys: dict[tuple[str, str, str], tuple[str, str, str]] = {}
+        self._payloads: dict[str, bytes] = {}
         self._evidence: list[Evidence] = []
         self._inbox: list[Message] = []
         self._holds: dict[str, Hold] = {}
@@ -94,7 +97,8 @@ class MemoryJournal:
                 created_at_us=new.at_us,
                 updated_at_us=new.at_us,
             )
-            self._runs[new.run_id] = _Run(row, list(new.rows))
+            opened = self._runs[new.run_id] = _Run(row, list(new.rows))
+            self._refer(opened, new.payloads)
             return row
 
     def find(self, run_id: str) -> RunRow | None:
@@ -155,6 +159,10 @@ class MemoryJournal:
         with self._lock:
             return [self._append_one(member) for member in batch]
 
+    def payloads(self, digests: Sequence[str]) -> dict[str, bytes]:
+        with self._lock:
+            return {digest: self._payloads[digest] for digest in digests if digest in self._payloads}
+
     def key_owner(self, environment: str, scope: str, key: str) -> tuple[str, str, str] | None:
         with self._lock:
             return self._keys.get((environment, scope, key))
@@ -213,6 +221,9 @@ class MemoryJournal:
             there.row = replace(there.row, owner=None, epoch=replace(there.row.epoch, n=there.row.epoch.n + 1))
             there.rows.clear()
             there.contracts.clear()
+            there.payloads.clear()
+            referred = set[str]().union(*(run.payloads for run in self._runs.values()))
+            self._payloads = {digest: body for digest, body in self._payloads.items() if digest in referred}
             self._evidence = [kept for kept in self._evidence if kept.run_id != seen.run_id]
             self._inbox = [kept for kept in self._inbox if kept.run_id != seen.run_id]
             self._stubs[seen.run_id] = stub
@@ -234,6 +245,11 @@ class MemoryJournal:
             return None
         return there
 
+    def _refer(self, there: _Run, payloads: Sequence[Payload]) -> None:
+        for payload in payloads:
+            self._payloads.setdefault(payload.digest, payload.body)
+            there.payloads.add(payload.digest)
+
     def _append_one(self, member: Append) -> AppendResult:
         there = self._runs.get(member.run_id)
         if there is None:
@@ -252,6 +268,7 @@ class MemoryJournal:
         for claim in member.keys:
             self._keys[_place(claim)] = (member.run_id, claim.step, claim.fingerprint)
         there.contracts.update(member.contracts)
+        self._refer(there, member.payloads)
         there.rows[there.row.head :] = member.rows
         # The next line is the commit: rows behind a head are nobody's, so that an interrupt before it leaves nothing half-written.
         there.row = replace(

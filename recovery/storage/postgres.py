@@ -19,7 +19,7 @@ from sqlalchemy.exc import ArgumentError
 
 from recovery.core.errors import SchemaMismatch, StoreUnavailable, StoreUrlError
 from recovery.ports import Append, Appended, AppendResult, NewRun
-from recovery.storage import forks
+from recovery.storage import forks, payloads
 from recovery.storage import statements as say
 from recovery.storage.faults import MIGRATE, WRITING, translated
 from recovery.storage.schema import OPEN_PREDICATE, VERSION, evidence, hold, run_open
@@ -111,7 +111,7 @@ WITH want AS MATERIALIZED (
         member int, seq bigint, kind text, step text, body text, epoch_incarnation bigint, epoch_n bigint, token text, digest text)
     JOIN fence USING (member)
 )
-SELECT member FROM fence
+SELECT member, number FROM fence
 """)
 
 _OPEN: Final = sa.text("""
@@ -209,6 +209,7 @@ class PostgresDatabase:
             if number is None:
                 return False
             connection.execute(_OPEN, {"run": number, "entries": json.dumps([say.row_columns(row) for row in new.rows])})
+            payloads.refer(connection, ((number, item) for item in new.payloads))
             return True
 
     def insert_evidence(self, connection: sa.Connection, columns: dict[str, object]) -> None:
@@ -247,14 +248,17 @@ class PostgresDatabase:
     def _fenced(self, batch: Sequence[Append], group: list[int]) -> set[int]:
         """Which members the statement wrote. A member with several keys is alone in its group, so that it can be rolled back."""
         parameters = _parameters(batch, group)
-        if len(batch[group[0]].keys) <= 1:
+        large = any(batch[index].payloads for index in group)
+        if len(batch[group[0]].keys) <= 1 and not large:
             with self._autocommit.connect() as connection:
                 return set(connection.execute(APPEND, parameters).scalars())
         with self._engine.connect() as connection:
-            written = set(connection.execute(APPEND, parameters).scalars())
+            written = {row.member: row.number for row in connection.execute(APPEND, parameters).all()}
+            # Behind the fence: whoever waits for a payload's row holds the rows of its runs, as one who forgets does.
+            payloads.refer(connection, ((number, item) for index, number in written.items() for item in batch[index].payloads))
             # One key lost: the others that were just inserted must go, too.
             connection.commit() if written else connection.rollback()
-            return written
+            return set(written)
 
 
 def _groups(batch: Sequence[Append]) -> Iterator[list[int]]:

@@ -14,7 +14,7 @@ from recovery.core.entries import Status
 from recovery.core.errors import StoreDamaged
 from recovery.core.ids import Epoch
 from recovery.ports import Append, AppendResult, Delivery, Evidence, Hold, Message, NewRun, Owner, RunRow, Stub
-from recovery.storage import inbox
+from recovery.storage import inbox, payloads
 from recovery.storage import statements as say
 from recovery.storage.database import Database
 from recovery.storage.interruption import attended
@@ -123,6 +123,13 @@ class SqlJournal:
             check_rows(member.run_id, member.head, member.rows)
         return self._write(lambda: self._database.append(batch))
 
+    def payloads(self, digests: Sequence[str]) -> dict[str, bytes]:
+        def found() -> dict[str, bytes]:
+            with self._database.reading() as connection:
+                return payloads.find(connection, digests)
+
+        return self._read(found, {})
+
     def key_owner(self, environment: str, scope: str, key: str) -> tuple[str, str, str] | None:
         def owner() -> tuple[str, str, str] | None:
             with self._database.reading() as connection:
@@ -190,6 +197,7 @@ class SqlJournal:
                     return False  # it moved
                 for statement in say.FORGET:
                     connection.execute(statement, {"of_number": number, "of_run": seen.run_id})
+                payloads.release(connection, number)
                 connection.execute(say.INSERT_STUB, say.stub_columns(number, stub))
                 return True
 

@@ -23,7 +23,7 @@ from sqlalchemy.dialects.sqlite import insert
 
 from recovery.core.errors import InvariantViolated, SchemaMismatch, StoreUrlError
 from recovery.ports import Append, Appended, AppendResult, NewRun
-from recovery.storage import forks
+from recovery.storage import forks, payloads
 from recovery.storage import statements as say
 from recovery.storage.faults import MIGRATE, passing
 from recovery.storage.names import sync_names
@@ -203,6 +203,7 @@ class SqliteDatabase:
             if number is None:
                 return False
             _insert_rows(connection, number, new.rows)
+            payloads.refer(connection, ((number, item) for item in new.payloads))
             return True
 
     def insert_evidence(self, connection: sa.Connection, columns: dict[str, object]) -> None:
@@ -238,6 +239,7 @@ def _append_one(connection: sa.Connection, member: Append) -> AppendResult:
     if member.contracts:
         connection.execute(_INSERT_CONTRACTS, [{"digest": digest, "body": body} for digest, body in member.contracts])
         connection.execute(_INSERT_LINKS, [{"run": number, "digest": digest} for digest, _ in member.contracts])
+    payloads.refer(connection, ((number, item) for item in member.payloads))
     _insert_rows(connection, number, member.rows)
     return Appended()
 

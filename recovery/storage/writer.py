@@ -21,8 +21,9 @@ from recovery.core.ids import Epoch
 from recovery.core.operations import Append as Wanted
 from recovery.core.operations import Now, Use, bracket_of
 from recovery.crashpoints import around
-from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Journal, KeyClaim
+from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Journal, KeyClaim, Payload
 from recovery.storage.reading import Loaded
+from recovery.storage.resting import rest
 
 OUTSIDE: Final = frozenset({Source.LATE, Source.PUSH})
 """Sources whose observations reach a run outside the fence."""
@@ -72,10 +73,13 @@ class Writer:
         self.finished = True  # until `settle` hears that it is durable
         token = self.token()
         rows: list[Row] = []
+        payloads: dict[str, Payload] = {}
         previous, seq = self.digest, self.head
         for entry in wanted.entries:
             seq += 1
-            row = chained(previous, seq, kind_of(entry), step_of(entry), codec.dumps(encode(entry)), self.epoch, token)
+            rested = rest(entry)
+            row = chained(previous, seq, kind_of(entry), step_of(entry), rested.body, self.epoch, token)
+            payloads |= {payload.digest: payload for payload in rested.payloads}
             previous = row.digest
             rows.append(row)
         intents = [entry for entry in wanted.entries if isinstance(entry, Intent)]
@@ -91,6 +95,7 @@ class Writer:
             reason=wanted.reason,
             keys=tuple(KeyClaim(i.environment, i.scope, i.key, i.fingerprint, i.step) for i in intents if i.key),
             contracts=tuple((i.contract, codec.dumps(self.contracts[i.contract].to_json())) for i in intents),
+            payloads=tuple(payloads.values()),
         )
 
     def settle(self, append: Append, result: AppendResult) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from recovery import codec
 from recovery.clocks import Mark
 from recovery.core.chain import Row
-from recovery.core.entries import Attempt, Decision, Entry, Intent, Observation, Opened, Override, Settled, Verdict, decode
+from recovery.core.entries import Attempt, Decision, Entry, Intent, Observation, Opened, Override, Settled, Verdict
 from recovery.core.errors import StoreUnavailable
 from recovery.core.ids import Epoch
 from recovery.ports import (
@@ -34,6 +34,7 @@ from recovery.ports import (
     SlotTaken,
     Stub,
 )
+from recovery.storage.reading import glanced
 from recovery.testing.clock import ManualClock
 from recovery.testing.ledger import Claimed, Durable, RefusedAppend
 from recovery.testing.process import Process
@@ -162,6 +163,9 @@ class ProcessJournal:
 
         return self._write(appended)
 
+    def payloads(self, digests: Sequence[str]) -> dict[str, bytes]:
+        return self._read(lambda journal: journal.payloads(digests))
+
     def key_owner(self, environment: str, scope: str, key: str) -> tuple[str, str, str] | None:
         return self._read(lambda journal: journal.key_owner(environment, scope, key))
 
@@ -275,7 +279,7 @@ def _gist(came: object) -> object:
 
 
 def decoded(rows: Sequence[Row]) -> tuple[Entry, ...]:
-    return tuple(decode(row.kind, codec.loads(row.body)) for row in rows)
+    return tuple(glanced(row.kind, row.body) for row in rows)
 
 
 def in_words(entry: Entry) -> str:

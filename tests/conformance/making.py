@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from recovery.core.chain import Row, chained, genesis
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
-from recovery.ports import Append, Appended, Journal, KeyClaim, NewRun, Owner, RunRow
+from recovery.ports import Append, Appended, Journal, KeyClaim, NewRun, Owner, Payload, RunRow
 from recovery.storage.memory import MemoryJournal
 from recovery.storage.schema import metadata
 from recovery.storage.sql import SqlJournal
@@ -56,6 +56,7 @@ def member(
     contracts: tuple[tuple[str, str], ...] = (),
     reason: str = "",
     next_look_us: int | None = None,
+    payloads: tuple[Payload, ...] = (),
 ) -> Append:
     """An append by whoever `run` says owns it, on top of the head that it says."""
     assert run.owner is not None
@@ -71,6 +72,7 @@ def member(
         reason=reason,
         keys=keys,
         contracts=contracts,
+        payloads=payloads,
     )
 
 
@@ -96,7 +98,9 @@ def stored(journal: Journal) -> dict[str, list[tuple[Any, ...]]]:
     """Everything that a journal's database holds, table by table: what "nothing was written" is compared on."""
     if isinstance(journal, MemoryJournal):
         runs = [(key, there.row, tuple(there.rows), tuple(there.contracts)) for key, there in journal._runs.items()]
-        return {"run": runs, "key": list(journal._keys.items()), "evidence": [(item,) for item in journal._evidence]}
+        links = [(key, digest) for key, there in journal._runs.items() for digest in sorted(there.payloads)]
+        found = {"run": runs, "key": list(journal._keys.items()), "evidence": [(item,) for item in journal._evidence]}
+        return found | {"payload": list(journal._payloads.items()), "run_payload": links}
     assert isinstance(journal, SqlJournal)
     with journal._database.snapshot() as connection:
         return {table.name: [tuple(row) for row in connection.execute(sa.select(table))] for table in metadata.sorted_tables}

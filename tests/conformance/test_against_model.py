@@ -16,7 +16,7 @@ from recovery.core.chain import Row, chained
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
 from recovery.core.instants import LATEST_US
-from recovery.ports import Append, Evidence, Hold, Journal, KeyClaim, Message, Owner, RunRow, Stub
+from recovery.ports import Append, Evidence, Hold, Journal, KeyClaim, Message, Owner, Payload, RunRow, Stub
 from recovery.storage import open_journal
 from recovery.storage.memory import MemoryJournal
 from tests.conformance.making import new_run, raise_incarnation
@@ -112,6 +112,7 @@ class Twins(RuleBasedStateMachine):
             reason=data.draw(st.sampled_from(["", "why"])),
             keys=tuple(replace(claim, environment=f"env-{self.life}") for claim in data.draw(keys)),
             contracts=tuple((digest, "{}") for digest in data.draw(st.lists(names, max_size=2))),
+            payloads=tuple(Payload(f"{self.life}-{name}", name.encode()) for name in data.draw(st.lists(names, max_size=2))),
         )
 
     @rule(name=names, body=st.sampled_from(["1", "2"]), at_us=st.integers(0, 3))
@@ -157,6 +158,7 @@ class Twins(RuleBasedStateMachine):
     def hold_the_same(self) -> None:
         for run_id in sorted(self.run_ids):
             self.both("load", run_id)
+        self.both("payloads", [f"{self.life}-{name}" for name in ("a", "b", "c")])
         for scope in ("one", "two"):
             for name in ("a", "b", "c"):
                 self.both("key_owner", f"env-{self.life}", scope, name)

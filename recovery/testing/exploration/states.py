@@ -46,7 +46,8 @@ def _stored(journal: MemoryJournal) -> object:
     """Everything in the dict; a run's head digest stands for its rows."""
     inside = vars(journal)
     runs = [(run.row, len(run.rows), sorted(run.contracts)) for run in inside["_runs"].values()]
-    return runs, [inside[name] for name in ("_incarnation", "_keys", "_evidence", "_inbox", "_holds", "_stubs")]
+    rest = [inside[name] for name in ("_incarnation", "_keys", "_evidence", "_inbox", "_holds", "_stubs")]
+    return runs, sorted(inside["_payloads"]), rest
 
 
 def _happened(events: Iterable[Event]) -> object:
