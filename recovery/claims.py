@@ -6,7 +6,7 @@ for acting before its claim has committed; a run that is not settled is given up
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -19,7 +19,7 @@ from recovery.core.policy import Budget, Lease
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered
 from recovery.definitions.registry import Workflows
-from recovery.ports import Journal, Owner, RunRow
+from recovery.ports import Journal, Message, Owner, RunRow
 from recovery.storage.reading import Loaded, read
 
 T = TypeVar("T")
@@ -31,7 +31,8 @@ POLL = timedelta(milliseconds=250)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """What a reconciler is given. `hold` and `drop` keep the lease of a run alive; `raise_mark` lifts the clock to a journaled time;
-    `held_contracts`: those that are held, as a load or the last renewal of a lease has read; `hear`: what a load reads."""
+    `held_contracts`: those that are held, as a load or the last renewal of a lease has read; `hear`: what a load reads. `messages`: what was
+    in a run's inbox when it was last read, if anybody here has the run; `tell`: something was put in just now."""
 
     workflows: Workflows
     budget: Budget
@@ -45,6 +46,8 @@ class World:
     drop: Callable[[RunRow], None]
     held_contracts: Callable[[], frozenset[str]]
     hear: Callable[[frozenset[str]], None]
+    messages: Callable[[str], Sequence[Message]] = lambda run_id: ()  # noqa: ARG005  # one signature
+    tell: Callable[[str], None] = lambda run_id: None  # noqa: ARG005  # one signature
 
     def owner(self) -> Owner:
         return self.identify(self.token())

@@ -16,7 +16,6 @@ from recovery.core.errors import (
     AppNotFound,
     CheckpointError,
     ConcurrentStep,
-    DeadlinePassed,
     DecisionFailed,
     DefinitionError,
     Diverged,
@@ -60,13 +59,13 @@ from recovery.core.errors import (
     ValueUnreadable,
     WorkflowUnknown,
 )
+from recovery.core.order_errors import RunCancelled, RunPaused
 
 __all__ = [
     "AppNotFound",
     "CheckpointError",
     "CompensationStuck",
     "ConcurrentStep",
-    "DeadlinePassed",
     "DecisionFailed",
     "DefinitionError",
     "Diverged",
@@ -95,6 +94,7 @@ __all__ = [
     "OwnershipError",
     "RecoveryError",
     "ReplayError",
+    "RunCancelled",
     "RunDiverged",
     "RunFailed",
     "RunForgotten",
@@ -102,6 +102,7 @@ __all__ = [
     "RunInDoubt",
     "RunInputDiffers",
     "RunNotFound",
+    "RunPaused",
     "RunUnsettled",
     "SchemaMismatch",
     "ScopeUnknown",

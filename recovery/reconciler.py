@@ -37,14 +37,17 @@ from recovery.core.instants import moment
 from recovery.core.judgement import CONTRADICTED
 from recovery.core.machine import Machine, Unwind
 from recovery.core.operations import Append, Execute, Now, Raised, Returned, Use
+from recovery.core.order_errors import RunCancelled
+from recovery.core.orders import held_back
 from recovery.core.rows import Action, ParkingReason
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Contradiction, Recovered, StepVerdict
 from recovery.definitions.undoing import contradictions
 from recovery.definitions.workflow import Workflow
 from recovery.hindsight import record, reread
+from recovery.obeying import cancelled_end, disobeyed, may_end, obeyed, orders
 from recovery.ports import NewRun, RunRow
-from recovery.storage.reading import Loaded, read
+from recovery.storage.reading import ENDS, Loaded, read
 from recovery.storage.resting import rest
 from recovery.storage.writer import Writer
 
@@ -58,7 +61,7 @@ async def run(world: World, run_id: str, workflow: Workflow[..., Any], given: JS
         opened = Opened(workflow=workflow.name, version=workflow.version, input=given, input_digest=digest, at_us=await Now())
         mine = await _open(world, run_id, opened)
         if mine is not None:
-            return await held_while(world, mine, lambda: _go(world, mine, fold(run_id, [opened]), {}, workflow))
+            return await held_while(world, mine, lambda: _begun(world, mine, opened, workflow))
         row = await find(run_id)
         assert row is not None, "a run id that is taken stays taken"
     if row.workflow != workflow.name:
@@ -102,8 +105,10 @@ async def _open(world: World, run_id: str, opened: Opened) -> RunRow | None:
 async def _continue(world: World, row: RunRow, if_head: str | None = None) -> Recovered[Any]:
     """A settled run's original outcome, or the rest of an unsettled one."""
     _check_head(row, if_head)
-    if row.status is Status.HELD and (held := (await load(row.run_id)).history.held) is not None:
-        return _held(row, held)  # nothing is claimed; where only a contract is held, the run is judged again
+    if row.status is Status.HELD:
+        history = (await load(row.run_id)).history
+        if history.held is not None and not await disobeyed(history):
+            return _held(row, history.held)  # nothing is claimed; where only a contract is held, the run is judged again
     if not row.status.settled:
         if row.workflow not in world.workflows:
             raise WorkflowUnknown(run_id=row.run_id, workflow=row.workflow, known=", ".join(sorted(world.workflows)) or "none")
@@ -114,13 +119,30 @@ async def _continue(world: World, row: RunRow, if_head: str | None = None) -> Re
 
     async def rest(loaded: Loaded) -> Recovered[Any]:
         _check_head(loaded.run, if_head)
-        if loaded.history.held is not None:
-            return _held(loaded.run, loaded.history.held)
-        workflow = world.workflows.of(row.workflow, loaded.opened.version)
-        assert workflow is not None, "asked before the claim"
-        return await _go(world, loaded.run, loaded.history, loaded.contracts, workflow, restored=loaded.restored)
+        return await _obeying(world, loaded)
 
     return await visit(world, row, rest)
+
+
+async def _begun(world: World, row: RunRow, opened: Opened, workflow: Workflow[..., Any]) -> Recovered[Any]:
+    """A run that we have just stored. Whoever gives it up reads its inbox once more."""
+    history = fold(row.run_id, [opened])
+    came = await _go(world, row, history, {}, workflow)
+    return came if came.status.settled or not await disobeyed(history) else await _obeying(world, await load(row.run_id))
+
+
+async def _obeying(world: World, loaded: Loaded) -> Recovered[Any]:
+    """Go on with a run that is ours, and again for orders that came meanwhile."""
+    while True:
+        loaded = await obeyed(world, loaded)
+        if loaded.history.held is not None:
+            return _held(loaded.run, loaded.history.held)
+        workflow = world.workflows.of(loaded.run.workflow, loaded.opened.version)
+        assert workflow is not None, "asked before the claim"
+        came = await _go(world, loaded.run, loaded.history, loaded.contracts, workflow, restored=loaded.restored)
+        if came.status.settled or not await disobeyed(loaded.history):
+            return came
+        loaded = await load(loaded.run.run_id)
 
 
 def _check_head(row: RunRow, if_head: str | None) -> None:
@@ -129,8 +151,7 @@ def _check_head(row: RunRow, if_head: str | None) -> None:
 
 
 def _held(row: RunRow, held: Override) -> Recovered[Any]:
-    reason = f"by {held.by}: {held.reason}"
-    return _report(row.run_id, row.workflow, Status.HELD, error=RunHeld(run_id=row.run_id, reason=reason))
+    return _report(row.run_id, row.workflow, Status.HELD, error=held_back(row.run_id, held))
 
 
 async def _against(world: World, loaded: Loaded) -> tuple[Contradiction, ...]:
@@ -166,18 +187,26 @@ async def _go(
         restored=restored,
         same_bytes=history.opened.version == workflow.version,
         holds=world.held_contracts,
+        heard=lambda: orders(world.messages(row.run_id)),
     )
     assert row.owner is not None
     writer = Writer(row.run_id, row.owner.token, row.epoch, row.head, row.head_digest, world.token, contracts)
     came = await _executed(workflow, history.opened.input, machine, writer)
+    if may_end(machine):
+        return await _end(world, row, machine, writer, await cancelled_end(history))
     if came is None:
         assert machine.stopped is not None
         return await _stopped(row, machine, writer, machine.stopped.error)
     if _can_be_better(came, machine):
         raise came.error
-    ended = await _ending(workflow, came)
+    return await _end(world, row, machine, writer, await _ending(workflow, came))
+
+
+async def _end(world: World, row: RunRow, machine: Machine, writer: Writer, ended: Settled) -> Recovered[Any]:
+    """Make the run's outcome durable."""
+    history = machine.history
     entries: tuple[Decision | Settled, ...] = (*machine.unsaid(ended.at_us), ended)
-    status = Status.COMPLETED if ended.outcome is OutcomeKind.APPLIED else Status.FAILED
+    status = ENDS[ended.outcome]
     disputed = need_a_person(history, machine.contracts, ended.at_us)
     await writer.commit(Append(entries, status, None, CONTRADICTED if disputed else ""))
     for entry in entries:
@@ -230,6 +259,10 @@ async def _stopped(row: RunRow, machine: Machine, writer: Writer, error: Recover
             status = Status.HELD if error.reason is ParkingReason.HELD else Status.IN_DOUBT
         case Unresolved() | TimerPending():
             status = Status.WAITING
+        case RunHeld():
+            status = Status.HELD
+        case RunCancelled() if machine.history.unsettled:
+            raise machine.interrupted(machine.history.unsettled[0], "the cancelled workflow did not come back to it")
         case Diverged():
             status = Status.DIVERGED
             reason = f"recorded {error.recorded}, attempted {error.attempted}"
@@ -247,6 +280,9 @@ def _settled(
 ) -> Recovered[Any]:
     ended = history.ended
     assert ended is not None, "a settled run has an ending"
+    if ended.outcome is OutcomeKind.CANCELLED:
+        stopped = RunCancelled(run_id=row.run_id, by=ended.value["by"], reason=ended.value["reason"])
+        return _report(row.run_id, row.workflow, Status.CANCELLED, machine=machine, error=stopped, against=against)
     if ended.outcome is not OutcomeKind.APPLIED:
         message = ended.value["message"].removesuffix(".")
         failure = RunFailed(run_id=row.run_id, error=ended.error, message=message, rejection=ended.value.get("fields"))

@@ -18,11 +18,11 @@ from recovery.ports import RunRow
 from recovery.storage.reading import read
 
 
-def plan(output: Output, target: Target, run_id: str, *, probe: bool) -> ExitCode:
-    """Say what a recovery would do next. The exit code says where the run stands: settled, in doubt, diverged or unresolved."""
+def plan(output: Output, target: Target, run_id: str, *, probe: bool, cancel: tuple[str, str] | None = None) -> ExitCode:
+    """Say what a recovery would do next; with `cancel` (by whom, and why), once it is cancelled. The exit code says where the run stands: settled, in doubt, diverged or unresolved."""
     engine = target.looking()
     try:
-        made: Plan = finished(engine.plan(run_id, probe=probe))
+        made: Plan = finished(engine.plan(run_id, probe=probe, cancel=cancel))
         loaded = read(engine.journal, run_id)
         info, owner = engine.info(loaded.run), _owner(engine, loaded.run)
     finally:

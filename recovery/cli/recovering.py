@@ -74,7 +74,7 @@ def recover(
             else:
                 what = _recovered(target, engine, run_id, patience, tell, if_head)
         loaded = read(engine.journal, run_id)
-        info, appended = engine.info(loaded.run), _appended(engine, before, loaded)
+        info, appended = engine.info(loaded.run), appended_since(engine, before, loaded)
     finally:
         engine.flush()
     from recovery.console import report
@@ -88,7 +88,7 @@ def recover(
     return what.exit_code
 
 
-def _appended(engine: AnyEngine, before: RunRow | None, loaded: Loaded) -> int:
+def appended_since(engine: AnyEngine, before: RunRow | None, loaded: Loaded) -> int:
     """How many entries are this call's own: those of the epoch that it claimed, if it claimed one."""
     run = loaded.run
     us = engine.identify("")

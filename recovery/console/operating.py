@@ -54,7 +54,7 @@ def doubts(paper: Paper, found: Doubts) -> RenderableType:
         parts.append(damaged(found.damaged))
     parts += [
         Text(
-            f"contract {words.bounded(hold.subject)} is held by {_why(hold.by, hold.reason)}, since {words.instant(hold.at_us)}",
+            f"contract {words.bounded(hold.subject)} is held by {why(hold.by, hold.reason)}, since {words.instant(hold.at_us)}",
             style="yellow",
         )
         for hold in found.contracts
@@ -86,7 +86,7 @@ def _effect(one: Doubt) -> str:
     return f"{words.bounded(one.effect)} in {where}" if one.effect else ""
 
 
-def _why(by: str, reason: str) -> str:
+def why(by: str, reason: str) -> str:
     return words.bounded(by) + (f" ({words.bounded(reason)})" if reason else "")
 
 
@@ -208,7 +208,7 @@ def resolved(paper: Paper, done: Resolved) -> RenderableType:
 def acknowledged(done: Acknowledged) -> RenderableType:
     order, run = done.order, words.bounded(done.run_id)
     left = "; something else in the run still needs a person" if done.left else ""
-    return Text(f"{words.bounded(order.step)} of run {run} is seen to by {_why(order.by, order.reason)}; its outcome stands{left}")
+    return Text(f"{words.bounded(order.step)} of run {run} is seen to by {why(order.by, order.reason)}; its outcome stands{left}")
 
 
 def closed(paper: Paper, done: Closed) -> RenderableType:
@@ -224,7 +224,7 @@ def closed(paper: Paper, done: Closed) -> RenderableType:
 def ordered(paper: Paper, done: Ordered) -> RenderableType:
     what = {Verb.HOLD: "held", Verb.RELEASE: "released", Verb.FENCE: "fenced"}[done.order.verb]
     rows: list[tuple[str, RenderableType]] = [
-        ("by", _why(done.order.by, done.order.reason)),
+        ("by", why(done.order.by, done.order.reason)),
         ("status", status(done.status)),
         ("epoch", done.epoch),
     ]
@@ -253,11 +253,11 @@ def _zombie(done: Ordered) -> list[tuple[str, RenderableType]]:
 
 
 def contract(said: Hold) -> RenderableType:
-    subject, why = words.bounded(said.subject), _why(said.by, said.reason)
+    subject, whose = words.bounded(said.subject), why(said.by, said.reason)
     if not said.held:
-        return Text(f"contract {subject} was released by {why}; recover the runs that it stopped")
+        return Text(f"contract {subject} was released by {whose}; recover the runs that it stopped")
     return Text(
-        f"contract {subject} is held by {why}: nothing is sent under it by whoever loads a run from now on, nor by a worker "
+        f"contract {subject} is held by {whose}: nothing is sent under it by whoever loads a run from now on, nor by a worker "
         "that has a run, from its next renewal of the lease on (10 seconds unless it says otherwise). To stop a run at once: `recover hold RUN`"
     )
 
@@ -272,6 +272,6 @@ def forgotten(paper: Paper, done: Forgotten) -> RenderableType:
         ("status", done.status),
         ("outcome", f"digest {stub.outcome_digest}"),
         *[("keys kept" if index == 0 else "", key) for index, key in enumerate(keys or ["none"])],
-        ("by", _why(stub.by, stub.reason)),
+        ("by", why(stub.by, stub.reason)),
     ]
     return paper.panel(f"run {words.bounded(stub.run_id)} is forgotten; its id stays taken", facts(rows), "yellow")

@@ -52,6 +52,10 @@ def _outcome(loaded: Loaded) -> list[tuple[str, RenderableType]]:
         return []
     if ended.outcome is OutcomeKind.APPLIED:
         outcome = Text(words.value(ended.value, _OUTCOME_MAX), style="bold green")
+    elif ended.outcome is OutcomeKind.CANCELLED:
+        outcome = Text(
+            words.bounded(f"none: cancelled by {ended.value['by']}: {ended.value['reason']}", _OUTCOME_MAX), style="bold yellow"
+        )
     else:
         message = ended.value.get("message", "") if isinstance(ended.value, dict) else ""
         told = message if str(message).startswith(f"{ended.error}: ") else f"{ended.error}: {message}"

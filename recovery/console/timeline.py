@@ -40,7 +40,7 @@ _LINES_MAX: Final = 200
 _STYLES: Final = {
     "opened": "bold", "claimed": "yellow", "decided": "magenta", "intended": "cyan", "undoing": "bold yellow", "attempt": "bold cyan", "observed": "blue",
     "adopted": "bold green", "completed": "bold green", "rejected": "bold yellow", "not executed": "bold yellow", "verdict": "yellow",
-    "diverged": "bold red", "failed": "bold red", "late evidence": "bold yellow", "operator": "bold magenta",
+    "diverged": "bold red", "failed": "bold red", "cancelled": "bold yellow", "late evidence": "bold yellow", "operator": "bold magenta",
 }  # fmt: skip
 _SAID: Final = {
     AnswerKind.REFUSED: "it was refused",
@@ -251,6 +251,13 @@ def _override(entry: Override) -> Line:
 
 def _settled(entry: Settled) -> Line:
     if entry.step == ROOT:
+        if entry.outcome is OutcomeKind.CANCELLED:
+            return Line(
+                "cancelled",
+                entry.at_us,
+                "",
+                f"everything that was begun is settled; {words.bounded(entry.value['by'])} cancelled the run",
+            )
         done = entry.outcome is OutcomeKind.APPLIED
         text = words.value(entry.value) if done else f"{words.bounded(entry.error)}: {words.value(entry.value)}"
         return Line("completed" if done else "failed", entry.at_us, "", text)

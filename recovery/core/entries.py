@@ -76,6 +76,7 @@ class OutcomeKind(StrEnum):
     NOT_EXECUTED = "not_executed"  # proven: it did not and will not happen under this key
     MIXED = "mixed"  # a batch, item by item
     FAILED = "failed"  # only a run's own outcome
+    CANCELLED = "cancelled"  # only a run's own outcome: nobody wants it any more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +167,6 @@ TIMER: Final = "timer"
 FIRED: Final = "fired"
 PATCHED: Final = "patched"
 UNDOING: Final = "undoing"
-DEADLINE: Final = "deadline"
 
 FORMS: Final = {
     "": "a decision", BRANCHES: "branches", NOW: "a reading of the clock", RANDOM: "a random number", UUID: "a random UUID",
@@ -174,7 +174,6 @@ FORMS: Final = {
     FIRED: "the end of a timer",
     PATCHED: "a patch",
     UNDOING: "an undoing",
-    DEADLINE: "a deadline",
 }  # fmt: skip
 """What a decision can be, for people: a function's choice, or a fact that the run itself draws or notes."""
 
@@ -204,7 +203,6 @@ class Intent:
     attempt: Attempt | None = None
     valid_until_us: int | None = None  # no longer wanted from then on; None: wanted until somebody cancels it
     undoes: str = ""  # the step whose effect this one undoes; "" for an effect of its own
-    deadline_us: int | None = None  # of the scope that it was begun in: no attempt of it may last longer
 
 
 class Verb(StrEnum):
@@ -217,6 +215,9 @@ class Verb(StrEnum):
     RESOLVE = "resolve"  # the outcome of a step, by a person's word
     CLOSE = "close"  # the step's key was to be closed
     ACKNOWLEDGE = "acknowledge"  # what speaks against a settled step was seen to; its outcome stands
+    CANCEL = "cancel"  # nobody wants the run any more: nothing new begins, what is open is settled, and the run ends as cancelled
+    PAUSE = "pause"  # the run begins nothing new until it is resumed; what is under way is not lost
+    RESUME = "resume"  # it may go on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +233,7 @@ class Override:
     grounds_digest: str = ""  # of the whole
     attempts: int | None = None  # redrive: how many attempts may be spent in all
     evidence: tuple[int, ...] = ()  # acknowledge: sequence numbers of what was seen to
+    message: int | None = None  # the number of the inbox's message that it was taken from; None: written by whoever ordered it
 
 
 Entry: TypeAlias = Opened | Decision | Intent | Attempt | Observation | Verdict | Settled | Override

@@ -7,13 +7,12 @@
       JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged, StoreUnavailable, RunForgotten
       OwnershipError    LeaseUnavailable, FencedOut, HeadMoved
       EffectError       EffectInDoubt (CompensationStuck), EffectInterrupted, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved, NotLicensed, KeyStillAsked
-      RunFailed, RunHeld, RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted, TimerPending,
-      DeadlinePassed
+      RunFailed, RunCancelled, RunHeld (RunPaused), RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted, TimerPending
       ReplayError       Diverged, IncompatibleVersion, ValueUnreadable
       CheckpointError   in recovery.checkpoint.errors
     InvariantViolated(AssertionError)      our bug; outside the tree, so that nobody catches it by habit
 
-The branch of EffectError is in `effect_errors`. Owns what an error says: whether it happened, did not, or might have; who acts next; and, last, how. Fields are
+The branch of EffectError is in `effect_errors`, what orders come to in `order_errors`. Owns what an error says: whether it happened, did not, or might have; who acts next; and, last, how. Fields are
 keyword-only, plain values, and survive pickling, copying and process boundaries.
 """
 
@@ -294,16 +293,6 @@ class TimerPending(RecoveryError):
     template = (
         "Run {run_id!r}, step {step}: it sleeps until {next_look}. Nothing is lost, and nothing is to be done before that. "
         "From then on it continues with `recover --run-id {run_id}`."
-    )
-
-
-class DeadlinePassed(RecoveryError):
-    """A deadline of the workflow's own came before what was begun in its scope was done. Whatever is still unknown is in doubt and not here."""
-
-    exit_code = ExitCode.FAILED
-    template = (
-        "Run {run_id!r}, step {step}: the deadline {deadline} passed at {at} before it was done. {fate}. "
-        "Catch this where the workflow knows another way, or start a new run."
     )
 
 

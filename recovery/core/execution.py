@@ -19,7 +19,7 @@ from recovery.core.gathering import Gate, Gathering
 from recovery.core.history import DecisionStep, EffectStep, History, Step
 from recovery.core.ids import ROOT, branch_of, check_step_name, step_id
 from recovery.core.operations import Append, Decide, Decided, Draw, Enter, Leave, Now, Op, Turn
-from recovery.core.scopes import Scopes
+from recovery.core.orders import unwanted
 from recovery.core.steps import OutOfOrder, Steps, lies_in, upwards
 from recovery.core.steps import Unwind as Unwind
 
@@ -47,7 +47,6 @@ class Execution:
     history: History
     stands: Status | None = field(default=None, kw_only=True)
     steps: Steps = field(init=False)
-    scopes: Scopes = field(init=False, default_factory=Scopes)
     _unsaid: dict[str, list[Decision]] = field(init=False, default_factory=dict)
     noted: list[Decision] = field(init=False, default_factory=list)  # what every branch may have seen, and nothing builds on yet
     rests: dict[str, Rest] = field(init=False, default_factory=dict)
@@ -73,6 +72,9 @@ class Execution:
 
     def begin(self, name: str, branch: str = ROOT, *, awaited: bool = True) -> str:
         """The identity of the step that starts now. Synchronous, so that identities do not depend on scheduling."""
+        if self.history.overrides and self.steps.recorded_next(branch) is None and (reason := unwanted(self.history)) is not None:
+            self.steps.check(branch)
+            raise self.stop(reason, branch)
         try:
             return self.steps.begin(name, branch, awaited=awaited)
         except OutOfOrder as other:
@@ -88,7 +90,7 @@ class Execution:
             return
         recorded = self.history.steps.get(step)
         if isinstance(recorded, EffectStep) and recorded.settled is None:
-            self.stop(error if isinstance(error, UsageError) else self._interrupted(recorded, type(error).__name__), branch)
+            self.stop(error if isinstance(error, UsageError) else self.interrupted(recorded, type(error).__name__), branch)
         elif isinstance(error, ReplayError):
             self.stop(error)
         elif not isinstance(error, Exception):
@@ -101,7 +103,6 @@ class Execution:
         """A branch that begins now, and ends with the workflow at the latest."""
         path = self.begin(name, parent, awaited=False)
         self._note(path, BRANCHES, 1)
-        self.scopes.inherit(path, parent)
         if parent in self._gates:
             self._gates[path] = self._gates[parent]
         return path
@@ -170,7 +171,7 @@ class Execution:
         Raises Unwind. An outcome over an unsettled step would hide what that step may have done."""
         self._check_replayed(ROOT)
         for effect in self.history.unsettled:
-            raise self.stop(self._interrupted(effect, "the workflow ended first"))
+            raise self.stop(self.interrupted(effect, "the workflow ended first"))
         self.steps.check_awaited()
 
     def _check_replayed(self, branch: str) -> None:
@@ -179,7 +180,7 @@ class Execution:
         except OutOfOrder as missing:
             raise self.diverge(missing.step, missing.recorded, missing.attempted) from None
 
-    def _interrupted(self, effect: EffectStep, reason: str) -> EffectInterrupted:
+    def interrupted(self, effect: EffectStep, reason: str) -> EffectInterrupted:
         intent = effect.intent
         about = {"run_id": self.history.run_id, "step": effect.step, "effect": intent.effect, "key": intent.key}
         return EffectInterrupted(**about, reason=reason)
@@ -263,6 +264,8 @@ class Execution:
             branch = branch_of(step)
             unsaid = self.unsaid(await Now(), branch) if self._unsaid or self.noted else []
             entries = wanted(self.history.length + len(unsaid)) if callable(wanted) else wanted
+            if not entries:
+                return
             standing = self._standing(branch, Rest(status, next_look_us, reason))
             try:
                 await Append((*unsaid, *entries), *standing)

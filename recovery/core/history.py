@@ -117,9 +117,13 @@ class History:
 
     @property
     def held(self) -> Override | None:
-        """The order that holds the run, until another one releases it."""
-        orders = [order for order in self.overrides if order.verb in {Verb.HOLD, Verb.RELEASE}]
-        return orders[-1] if orders and orders[-1].verb is Verb.HOLD else None
+        """The order that holds or pauses the run, until another one lets it go on."""
+        return held_by(self.overrides)
+
+    @property
+    def cancelled(self) -> Override | None:
+        """The order that cancelled the run: the first one."""
+        return next((order for order in self.overrides if order.verb is Verb.CANCEL), None)
 
     @property
     def unsettled(self) -> list[EffectStep]:
@@ -225,6 +229,20 @@ class History:
 
     def _illegal(self, problem: str) -> IllegalHistory:
         return IllegalHistory(run_id=self.run_id, seq=self.length, problem=problem)
+
+
+def held_by(orders: Iterable[Override]) -> Override | None:
+    """The order that holds or pauses a run, behind all of these. A cancel ends a pause, since what is open is then to be settled; a hold it does not."""
+    held, cancelled = None, False
+    for order in orders:
+        cancelled = cancelled or order.verb is Verb.CANCEL
+        if order.verb is Verb.HOLD or (order.verb is Verb.PAUSE and not cancelled):
+            held = order
+        elif order.verb in {Verb.RELEASE, Verb.RESUME} or (
+            order.verb is Verb.CANCEL and held is not None and held.verb is Verb.PAUSE
+        ):
+            held = None
+    return held
 
 
 def _acknowledges(entry: Entry) -> bool:

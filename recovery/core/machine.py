@@ -8,7 +8,7 @@ record.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -26,11 +26,12 @@ from recovery.core.entries import (
     Entry,
     Intent,
     Observation,
+    Override,
     Settled,
     Source,
     Status,
 )
-from recovery.core.errors import DeadlinePassed, TimerPending
+from recovery.core.errors import TimerPending
 from recovery.core.evidence import Situation
 from recovery.core.execution import Execution, Rest
 from recovery.core.execution import Unwind as Unwind
@@ -47,6 +48,7 @@ from recovery.core.operations import (
     Send,
     Sleep,
 )
+from recovery.core.orders import check_wanted, heed, ordered
 from recovery.core.policy import Budget
 from recovery.core.request import Request, holding
 from recovery.core.rows import Action, ParkingReason
@@ -65,6 +67,7 @@ class Machine(Execution):
     restored: the database was declared restored after the run was opened.
     same_bytes: the code is of the version that opened the run; another one may make other bytes of the same arguments (A5).
     holds: contracts under which nothing is sent, by digest or name, as they were last read; asked for at each judgement.
+    heard: orders about the run, as they were last read; those that its history has not taken in yet are, at its next step.
     requests: what the workflow asked for, by step.
     """
 
@@ -75,6 +78,7 @@ class Machine(Execution):
     restored: bool = False
     same_bytes: bool = True
     holds: Callable[[], frozenset[str]] = frozenset
+    heard: Callable[[], Sequence[Override]] = tuple
     judgements: list[tuple[EffectStep, Judgement]] = field(default_factory=list)
     requests: dict[str, Request] = field(default_factory=dict)
 
@@ -88,25 +92,19 @@ class Machine(Execution):
     async def sleep(self, step: str, until_us: int | None, lasts_us: int) -> None:
         """Wait until a moment that is durable before the wait begins: `until_us`, or `lasts_us` from when it is first asked for.
 
-        That it has come is noted with what builds on it. Raises Unwind where it is beyond what this call may wait for, and DeadlinePassed
-        where the deadline of its scope comes first, or with it."""
-        bound = self.scopes.bound(branch_of(step))
+        That it has come is noted with what builds on it. Raises Unwind where it is beyond what this call may wait for."""
         recorded = self.history.steps.get(step)
         if recorded is not None:
             due_us = self.expected(step, recorded, TIMER).value
         else:
             now_us = await Now()
             due_us = now_us + lasts_us if until_us is None else until_us
-            due_us = due_us if bound is None else min(due_us, bound.at_us)
             rest = Rest(Status.WAITING, due_us, SLEEPING) if due_us > now_us else Rest(Status.RUNNING, None, "")
             await self.append(step, [_timer(step, due_us, now_us)], *rest)
         if self.begin(FIRED, step, awaited=False) not in self.history.steps:
             await self._until(step, due_us)
         self.rests.pop(branch_of(step), None)
         await self.turn(step)
-        if bound is not None and due_us >= bound.at_us:
-            fate = "The wait ended with it"
-            raise DeadlinePassed(run_id=self.history.run_id, step=step, deadline=bound.step, at=iso(bound.at_us), fate=fate)
 
     async def _until(self, step: str, due_us: int) -> None:
         branch, rest = branch_of(step), Rest(Status.WAITING, due_us, SLEEPING)
@@ -118,7 +116,9 @@ class Machine(Execution):
                 ):  # another branch wrote last that the run goes on: said again, for whoever lists what is due
                     await self.append(step, [_timer(step, due_us, now_us)], *rest)
                 raise self.stop(TimerPending(run_id=self.history.run_id, step=step, next_look=iso(due_us)), branch)
-            await Sleep(due_us, f"{step}: it sleeps")
+            await Sleep(due_us, f"{step}: it sleeps", partial(ordered, self))
+            await heed(self, step)
+            check_wanted(self, step)
         self.noted.append(Decision(step=step_id(step, FIRED, 1), fingerprint="", value=None, form=FIRED, at_us=now_us))
 
     # -- effects -------------------------------------------------------------------------------------------------------
@@ -148,6 +148,9 @@ class Machine(Execution):
         step = effect.step
         await self.append(step, taken_in(effect))
         while True:
+            await heed(self, step)
+            if isinstance(pending, Intent):
+                check_wanted(self, step)
             now_us = await Now()
             fresh = pending if isinstance(pending, Observation) else None
             judgement = conclude(effect, self.situation(request, effect, now_us), fresh)
@@ -190,7 +193,8 @@ class Machine(Execution):
             can_cancel=request.can_cancel,
             restored=self.restored,
             incarnation=self.epoch.incarnation,
-            held=holding(contracts, self.holds()),
+            held=self.history.held is not None or holding(contracts, self.holds()),
+            wanted=self.history.cancelled is None,
             scope_changed=effect.intent.scope != request.scope,
             replay_fingerprint=request.fingerprint,
             same_bytes=self.same_bytes,
@@ -202,13 +206,12 @@ class Machine(Execution):
         """Make one attempt durable, then send, close or cancel; the answer comes back as an observation that is not durable yet."""
         if (stopped := self.steps.stopped_at(branch_of(effect.step))) is not None:
             raise stopped  # the workflow went on without this step and has ended
-        assert judgement.next_look_us is not None, "what is sent names when its answer is overdue"
         attempt = Attempt(
             step=effect.step,
             number=len(effect.attempts) + 1,
             purpose=CANCELLING if judgement.cancels else judgement.action.value,
             sent_at_us=now_us,
-            send_until_us=judgement.next_look_us,
+            send_until_us=now_us + effect.intent.timeout_us,
             epoch=str(self.epoch),
         )
         if isinstance(pending, Intent):
@@ -265,7 +268,7 @@ class Machine(Execution):
                 Unresolved(**self._about(request, effect, judgement.reason.value), next_look=iso(judgement.next_look_us)),
                 branch_of(effect.step),
             )
-        await Sleep(judgement.next_look_us, f"{effect.step}: {judgement.reason.value}")
+        await Sleep(judgement.next_look_us, f"{effect.step}: {judgement.reason.value}", partial(ordered, self))
 
     async def _park(self, request: Request, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None) -> None:
         if judgement.reason is ParkingReason.CONTRACT_BROKEN:

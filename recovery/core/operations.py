@@ -8,7 +8,7 @@ simulation, and nothing here does I/O.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from recovery.core.entries import JSON, Answered, Attempt, Entry, Intent, Settled, Status, kind_of
@@ -111,10 +111,11 @@ class Decide(Op[Decided]):
 
 @dataclass(frozen=True, slots=True)
 class Sleep(Op[None]):
-    """Wait until the wall clock shows `until_us`; `why` is for the person who watches."""
+    """Wait until the wall clock shows `until_us`, or something is heard; `why` is for the person who watches."""
 
     until_us: int
     why: str
+    heard: Callable[[], bool] = field(default=lambda: False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from recovery.core.entries import UUID as UUID_FORM
 from recovery.core.gathering import Waiting
 from recovery.core.ids import ROOT
 from recovery.core.operations import Op
+from recovery.core.orders import heeding
 from recovery.definitions.async_run import AsyncRun
-from recovery.definitions.deadline import SettingDeadline
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.run import Applied, Rejected
@@ -111,10 +111,6 @@ class AsyncSession:
         nap = Nap.until(at)
         return self._step("sleep", lambda step: self._session.sleep(step, nap))
 
-    def deadline(self, at: timedelta | datetime, name: str) -> SettingDeadline:
-        nap = Nap.to(at)
-        return SettingDeadline(self._step(name, lambda step: self._session.deadline(step, nap)))
-
     def random(self) -> Coroutine[Any, Any, float]:
         return self._step(RANDOM, self._session.random)
 
@@ -191,7 +187,7 @@ class AsyncSession:
 
     async def _driven(self, step: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:
         try:
-            result = await self._driver.drive(procedure(step))
+            result = await self._driver.drive(heeding(self._session.machine, step, procedure))
         except BaseException as error:  # a cancelled step has ended, too; raised again
             self._session.machine.finish(step, error)
             raise

@@ -165,7 +165,7 @@ class Driver(ABC):
     async def _sleep(self, operation: Sleep) -> None:
         """In naps, so that a clock that steps or a machine that was suspended is noticed. A virtual clock skips instead."""
         told = False
-        while seconds := self.surroundings.left(operation, await self._now()):
+        while not operation.heard() and (seconds := self.surroundings.left(operation, await self._now())):
             if not told:
                 logger("waiting").info(operation.why, seconds=round(seconds, 3))  # an engine that waits looks like one that hangs
                 told = True

@@ -19,7 +19,7 @@ from recovery.core.errors import InvariantViolated
 from recovery.core.gathering import Waiting
 from recovery.core.ids import ROOT
 from recovery.core.operations import Op
-from recovery.definitions.deadline import Deadline
+from recovery.core.orders import heeding
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.run import Applied, Rejected, Run
@@ -104,10 +104,6 @@ class SyncSession:
         nap = Nap.until(at)
         self._step("sleep", lambda step: self._session.sleep(step, nap))
 
-    def deadline(self, at: timedelta | datetime, name: str) -> Deadline:
-        nap = Nap.to(at)
-        return self._step(name, lambda step: self._session.deadline(step, nap))
-
     def random(self) -> float:
         return self._step(RANDOM, self._session.random)
 
@@ -190,7 +186,7 @@ class SyncSession:
         with pure:
             step = machine.begin(name, self._branch)
         try:
-            result = finish(self._driver.drive(procedure(step)))
+            result = finish(self._driver.drive(heeding(machine, step, procedure)))
         except BaseException as error:  # an interrupted step has ended, too; raised again
             with pure:
                 machine.finish(step, error)

@@ -1,6 +1,7 @@
 """Leases: one thread that keeps the runs of this process alive, outside user code.
 
-Owns the renewal of held runs, and what is heard meanwhile: which contracts are held. A lease is about liveness only: whoever loses it is stopped by the fence of the next append, not here.
+Owns the renewal of held runs, and what is heard meanwhile: which contracts are held, and what was put into the runs' inboxes. A lease is
+about liveness only: whoever loses it is stopped by the fence of the next append, not here.
 Invariant: a run is renewed from `hold` to `drop` and never after.
 """
 
@@ -8,10 +9,11 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from datetime import timedelta
 
 from recovery.logs import logger
-from recovery.ports import Journal, RunRow
+from recovery.ports import Journal, Message, RunRow
 
 
 class Leases:
@@ -27,6 +29,7 @@ class Leases:
         self._pid = os.getpid()
         self._held: dict[str, RunRow] = {}
         self._contracts: frozenset[str] = frozenset()
+        self._messages: dict[str, list[Message]] = {}
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._closing = False
@@ -60,12 +63,17 @@ class Leases:
         """What was just read of held contracts. Else a released one would stop its runs until the next renewal."""
         self._contracts = contracts
 
+    def messages(self, run_id: str) -> Sequence[Message]:
+        """What was in the inbox of a held run when it was last read."""
+        return self._messages.get(run_id, ())
+
     def drop(self, run: RunRow) -> None:
         """Renew this claim no more. A later claim of the same run, by another thread of this process, stays."""
         with self._lock:
             held = self._held.get(run.run_id)
             if held is not None and held.owner == run.owner:
                 del self._held[run.run_id]
+                self._messages.pop(run.run_id, None)
             if self._closing and not self._held:
                 self._end()
 
@@ -98,6 +106,21 @@ class Leases:
         except Exception as error:  # noqa: BLE001  # as below; what was heard last still counts
             logger(__name__).warning("held contracts not read", problem=type(error).__name__)
 
+    def read_inbox(self, run_id: str) -> None:
+        """Hear what was said to a run that is at work here; of any other, nothing is kept. Called with each renewal, and where somebody in
+        this process has just put something in."""
+        if run_id not in self._held:
+            return
+        before = self._messages.get(run_id, [])
+        try:
+            news = self._journal.inbox(run_id, before[-1].number if before else 0)
+        except Exception as error:  # noqa: BLE001  # as below; what was heard last still counts
+            logger(__name__).warning("inbox not read", run_id=run_id, problem=type(error).__name__)
+            return
+        with self._lock:
+            if news and run_id in self._held:  # two readers hear the same: whoever is second says it again
+                self._messages[run_id] = [*before, *news]
+
     def _renew(self, run: RunRow) -> None:
         assert run.owner is not None
         try:
@@ -105,6 +128,8 @@ class Leases:
         except Exception as error:  # noqa: BLE001  # the other runs' leases hang on this thread
             logger(__name__).warning("lease not renewed", run_id=run.run_id, problem=type(error).__name__)
             return
-        if not kept:
+        if kept:
+            self.read_inbox(run.run_id)
+        else:
             self.drop(run)
             logger(__name__).warning("run was claimed by another worker", run_id=run.run_id, epoch=str(run.epoch))

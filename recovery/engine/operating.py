@@ -17,9 +17,21 @@ from recovery.definitions.recovered import Recovered
 from recovery.drivers.asynchronous import AsyncDriver
 from recovery.drivers.sync import SyncDriver, finish
 from recovery.engine.wiring import Wiring
-from recovery.operators import acknowledging, asking, doubting, driving, explaining, forgetting, holding, planning, resolving
+from recovery.operators import (
+    acknowledging,
+    asking,
+    cancelling,
+    doubting,
+    driving,
+    explaining,
+    forgetting,
+    holding,
+    planning,
+    resolving,
+)
 from recovery.operators.acknowledging import Acknowledged
 from recovery.operators.asking import Probed
+from recovery.operators.cancelling import Told
 from recovery.operators.doubting import Doubts
 from recovery.operators.driving import Closed
 from recovery.operators.explaining import Explanation
@@ -70,9 +82,10 @@ class SyncOperating(Operating):
         """Why a step stands where it stands, and what would change that. Changes nothing. Raises StepNotFound."""
         return self._operate(run_id, explaining.explain(self.world(), run_id, step))
 
-    def plan(self, run_id: str, *, probe: bool = True) -> Plan:
-        """What `recover` would do next; asks read-only questions unless `probe` is false, and appends nothing."""
-        return self._operate(run_id, planning.plan(self.world(), run_id, probe=probe))
+    def plan(self, run_id: str, *, probe: bool = True, cancel: tuple[str, str] | None = None) -> Plan:
+        """What `recover` would do next; asks read-only questions unless `probe` is false, and appends nothing. cancel: by whom and why, to see
+        what a cancel would do."""
+        return self._operate(run_id, planning.plan(self.world(), run_id, probe=probe, cancel=cancel))
 
     def probe(self, run_id: str, step: str) -> Probed:
         """Ask the environment about one effect, read-only, and keep its answer. Acts on nothing."""
@@ -108,6 +121,19 @@ class SyncOperating(Operating):
     def release(self, run_id: str, *, by: str, reason: str) -> Ordered:
         """Release a held run; the next recovery goes on. Raises OverrideRefused."""
         return self._operate(run_id, holding.release(self.world(), run_id, by=by, reason=reason))
+
+    def cancel(self, run_id: str, *, by: str, reason: str) -> Recovered[Any]:
+        """Cancel a run: nothing new is begun, what is open is settled, and it ends as cancelled. A living owner takes that in at its next step
+        or renewal of the lease; else it is done here, as far as it can be. Safe to repeat. Raises OverrideRefused where the run settled otherwise."""
+        return self._operate(run_id, cancelling.cancel(self.world(), run_id, by=by, reason=reason))
+
+    def pause(self, run_id: str, *, by: str, reason: str) -> Told:
+        """Pause a run: it begins nothing new until it is resumed, and nothing that is under way is lost. Raises OverrideRefused."""
+        return self._operate(run_id, cancelling.pause(self.world(), run_id, by=by, reason=reason))
+
+    def resume(self, run_id: str, *, by: str, reason: str) -> Told:
+        """Let a paused run go on; the next recovery does. Raises OverrideRefused."""
+        return self._operate(run_id, cancelling.resume(self.world(), run_id, by=by, reason=reason))
 
     def hold_contract(self, contract: str, *, by: str, reason: str) -> Hold:
         """Hold a contract by its digest or name, for every engine on this database: from its next load or renewal of a lease on."""
@@ -145,9 +171,9 @@ class AsyncOperating(Operating):
         """As Engine.explain."""
         return await self._operate(run_id, explaining.explain(self.world(), run_id, step))
 
-    async def plan(self, run_id: str, *, probe: bool = True) -> Plan:
+    async def plan(self, run_id: str, *, probe: bool = True, cancel: tuple[str, str] | None = None) -> Plan:
         """As Engine.plan."""
-        return await self._operate(run_id, planning.plan(self.world(), run_id, probe=probe))
+        return await self._operate(run_id, planning.plan(self.world(), run_id, probe=probe, cancel=cancel))
 
     async def probe(self, run_id: str, step: str) -> Probed:
         """As Engine.probe."""
@@ -185,6 +211,18 @@ class AsyncOperating(Operating):
     async def release(self, run_id: str, *, by: str, reason: str) -> Ordered:
         """As Engine.release."""
         return await self._operate(run_id, holding.release(self.world(), run_id, by=by, reason=reason))
+
+    async def cancel(self, run_id: str, *, by: str, reason: str) -> Recovered[Any]:
+        """As Engine.cancel."""
+        return await self._operate(run_id, cancelling.cancel(self.world(), run_id, by=by, reason=reason))
+
+    async def pause(self, run_id: str, *, by: str, reason: str) -> Told:
+        """As Engine.pause."""
+        return await self._operate(run_id, cancelling.pause(self.world(), run_id, by=by, reason=reason))
+
+    async def resume(self, run_id: str, *, by: str, reason: str) -> Told:
+        """As Engine.resume."""
+        return await self._operate(run_id, cancelling.resume(self.world(), run_id, by=by, reason=reason))
 
     async def hold_contract(self, contract: str, *, by: str, reason: str) -> Hold:
         """As Engine.hold_contract."""

@@ -136,6 +136,8 @@ class Wiring:
             drop=self._leases.drop,
             held_contracts=self._leases.held_contracts,
             hear=self._leases.hear,
+            messages=self._leases.messages,
+            tell=self._leases.read_inbox,
         )
 
     def new_token(self) -> str:

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from recovery.claims import World, existing
 from recovery.core.entries import Override, Status, Verb
 from recovery.core.errors import OverrideRefused
-from recovery.core.history import History
 from recovery.core.ids import ROOT
 from recovery.core.operations import Now, Use
-from recovery.core.rows import Action
 from recovery.core.timing import exposed_attempts, timing_of
 from recovery.core.typed import TEXT_MAX
 from recovery.crashpoints import around
+from recovery.obeying import standing_status
 from recovery.operators.claiming import Claimed, attributed, keepable, under_claim, unkept
 from recovery.operators.standing import looked_at
 from recovery.ports import Hold
@@ -96,16 +95,6 @@ def _after(loaded: Loaded, verb: Verb, reason: str) -> tuple[Status, str]:
     if verb is Verb.HOLD or (verb is Verb.FENCE and loaded.history.held is not None):
         return Status.HELD, reason if verb is Verb.HOLD else loaded.run.reason
     return (standing_status(loaded.history), "") if verb is Verb.RELEASE else (loaded.run.status, loaded.run.reason)
-
-
-def standing_status(history: History) -> Status:
-    """What a run is doing by its entries alone, orders apart."""
-    if history.divergence is not None:
-        return Status.DIVERGED
-    last = [step.verdicts[-1] for step in history.unsettled if step.verdicts]
-    if any(verdict.action == Action.PARK.value for verdict in last):
-        return Status.IN_DOUBT
-    return Status.WAITING if any(verdict.action == Action.WAIT.value for verdict in last) else Status.RUNNING
 
 
 def acts_until(loaded: Loaded) -> int | None:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from recovery.claims import World
-from recovery.core.entries import Answered, Observation, Source
+from recovery.core.entries import Answered, Observation, Override, Source, Verb
 from recovery.core.errors import Diverged
 from recovery.core.history import EffectStep, Noted
+from recovery.core.ids import ROOT
 from recovery.core.judgement import Judgement, conclude
 from recovery.core.operations import Ask, Now, Use
 from recovery.core.policy import Budget
@@ -28,6 +29,7 @@ from recovery.storage.reading import Loaded
 QUESTIONS_MAX: Final = 3
 """How often one step is asked in one plan: more answers at the same time would say nothing new."""
 
+_CANCELLED: Final = "then nothing new would be begun, and the run would end as cancelled"
 _PARKED: Final = "then the run would be in doubt, and a person must look"
 
 
@@ -65,10 +67,12 @@ class Plan:
     diverged: bool = False
 
 
-async def plan(world: World, run_id: str, *, probe: bool = True) -> Plan:
-    """What a recovery would do next. probe: ask read-only questions where the table would. Raises RunNotFound, JournalCorrupt,
-    and ValueUnreadable where the app's types no longer fit the journal."""
+async def plan(world: World, run_id: str, *, probe: bool = True, cancel: tuple[str, str] | None = None) -> Plan:
+    """What a recovery would do next. probe: ask read-only questions where the table would. cancel: if it were cancelled before that, by whom and
+    why. Raises RunNotFound, JournalCorrupt, and ValueUnreadable where the app's types no longer fit the journal."""
     loaded = await looked_at(run_id)
+    if cancel is not None and loaded.history.ended is None:
+        loaded.history.overrides.append(Override(step=ROOT, verb=Verb.CANCEL, by=cancel[0], at_us=await Now(), reason=cancel[1]))
     workflow = world.workflows.of(loaded.run.workflow, loaded.opened.version)
     if loaded.history.ended is not None:
         then = f"the run is {loaded.run.status.value}; its outcome would be printed again"
@@ -85,6 +89,8 @@ def from_journal(loaded: Loaded, *, now_us: int, budget: Budget, holds: frozense
     steps = tuple(_alone(loaded, step, now_us, budget, holds) for step in loaded.history.unsettled)
     parked = any(step.action == Action.PARK.value for step in steps)
     then = _PARKED if parked else "then the workflow would continue; the journal alone cannot tell how"
+    if loaded.history.cancelled is not None and not parked:
+        then = _CANCELLED
     if loaded.history.held is not None:
         then = f"nothing would be done: {order_of(loaded.history.held)}"
     return _plan(loaded, now_us, steps, then, alone=True)
@@ -104,7 +110,11 @@ async def _by_rehearsal(world: World, loaded: Loaded, machine: Rehearsal, *, pro
     error = machine.stopped.error if machine.stopped is not None else None
     diverged = isinstance(error, Diverged)
     parked = any(step.action == Action.PARK.value for step in judged.values())
-    then = str(error) if diverged else _PARKED if parked else machine.then or "then the workflow would continue from there"
+    then = machine.then or "then the workflow would continue from there"
+    if diverged or parked:
+        then = str(error) if diverged else _PARKED
+    elif loaded.history.cancelled is not None:
+        then = _CANCELLED
     return _plan(loaded, now_us, tuple(judged.values()), then, alone=False, diverged=diverged)
 
 

@@ -24,6 +24,13 @@ from recovery.storage.resting import Reference, is_intact, references, rest, wak
 AT_ONCE: Final = 32 * 1024 * 1024
 """Bytes of payloads that are fetched by one query: what a load needs beside the values themselves."""
 
+ENDS: Final = {
+    OutcomeKind.APPLIED: Status.COMPLETED,
+    OutcomeKind.FAILED: Status.FAILED,
+    OutcomeKind.CANCELLED: Status.CANCELLED,
+}
+"""The status of a run that ended so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -162,8 +169,7 @@ def _misfit(run: RunRow, rows: list[Row], history: History) -> str | None:
         return "workflow or input"
     if run.epoch < rows[-1].epoch:
         return "epoch"
-    completed = ended is not None and ended.outcome is OutcomeKind.APPLIED
-    if run.status.settled != (ended is not None) or (run.status is Status.COMPLETED) != completed:
+    if run.status.settled != (ended is not None) or (ended is not None and run.status is not ENDS.get(ended.outcome)):
         return "status"
     return None
 

@@ -150,5 +150,5 @@ def test_a_hold_of_a_living_worker_stops_it_once_it_is_durable(stage: Stage, sid
 
 
 def test_every_point_of_an_order_is_reached_here() -> None:
-    here = {"append.override", "hold", "forget"}
+    here = {"append.override", "deliver", "hold", "forget"}
     assert {point.rpartition(".")[0] for point in POINTS if point.startswith(POINTS_OF_ORDERS)} == here == set(POINTS_OF_ORDERS)

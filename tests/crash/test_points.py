@@ -23,7 +23,7 @@ ORPHANED_AT = (
 )
 """Where the worker dies whose recoverer is killed as well."""
 
-ORDERS = ("append.override", "hold", "forget")
+ORDERS = ("append.override", "deliver", "hold", "forget")
 """What only an operator's order passes: `test_orders` kills those."""
 
 EVERY_PASSAGE = {"worker": {("sqlite", "sync"), ("postgresql", "async")}, "recoverer": {("sqlite", "sync")}}

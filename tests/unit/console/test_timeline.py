@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from recovery.console.paper import plain
@@ -95,6 +96,9 @@ def test_the_whole_story() -> None:
     assert plain(timeline(lines(ENTRIES, {KEYED.digest: KEYED}))) == GOLDEN
 
 
+OF_RUNS = {OutcomeKind.FAILED, OutcomeKind.CANCELLED}
+
+
 def test_every_ending_has_its_word() -> None:
     def told(entry: Entry) -> str:
         return lines([(1, "0.1", entry)], {})[-1].what
@@ -102,7 +106,7 @@ def test_every_ending_has_its_word() -> None:
     def settled(outcome: OutcomeKind, step: str = STEP) -> Settled:
         return Settled(step=step, outcome=outcome, at_us=T0, value={"message": "no"}, error="E", row="r", reason="because")
 
-    assert {outcome: told(settled(outcome)) for outcome in OutcomeKind if outcome is not OutcomeKind.FAILED} == {
+    assert {outcome: told(settled(outcome)) for outcome in OutcomeKind if outcome not in OF_RUNS} == {
         OutcomeKind.APPLIED: "adopted",
         OutcomeKind.APPLIED_WITHOUT_VALUE: "adopted",
         OutcomeKind.MIXED: "adopted",
@@ -110,13 +114,15 @@ def test_every_ending_has_its_word() -> None:
         OutcomeKind.NOT_EXECUTED: "not executed",
     }
     assert told(settled(OutcomeKind.FAILED, step="")) == "failed"
+    assert told(replace(settled(OutcomeKind.CANCELLED, step=""), value={"by": "ann", "reason": "x"})) == "cancelled"
     assert told(Verdict(step="x", row="diverged", action="diverge", reason="recorded a, attempted b", at_us=T0)) == "diverged"
 
 
 def test_every_ending_can_be_drawn() -> None:
     for outcome in OutcomeKind:
-        step = "" if outcome is OutcomeKind.FAILED else STEP
-        entry = Settled(step=step, outcome=outcome, at_us=T0, error="E", row="r", reason="because")
+        step = "" if outcome in OF_RUNS else STEP
+        value = {"by": "ann", "reason": "x"} if outcome is OutcomeKind.CANCELLED else None
+        entry = Settled(step=step, outcome=outcome, at_us=T0, value=value, error="E", row="r", reason="because")
         assert plain(timeline(lines([(1, "0.1", entry)], {})))
 
 

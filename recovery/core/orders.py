@@ -1,0 +1,86 @@
+"""Orders: what people say about a run while somebody is at work on it.
+
+Owns when an order that was heard is taken in, and what it stops: a cancelled run and a paused one begin no step that is not recorded. Knows
+nothing of inboxes: orders come as the entries that they are to become. Invariants: an order is durable before it stops anything; what is
+under way when it comes is not broken off, and its answer is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from recovery.core.entries import Override, Status, Verb
+from recovery.core.errors import RecoveryError, RunHeld
+from recovery.core.history import History
+from recovery.core.ids import ROOT, branch_of
+from recovery.core.operations import Op
+from recovery.core.order_errors import RunCancelled, RunPaused
+
+if TYPE_CHECKING:
+    from recovery.core.machine import Machine
+
+T = TypeVar("T")
+
+PAUSED: Final = "paused"
+"""Why a run is held that somebody paused."""
+
+
+def news(history: History, heard: Sequence[Override]) -> list[Override]:
+    """The orders that the run has not taken in yet, in the order in which they were given."""
+    if not heard:
+        return []  # almost always
+    taken = {order.message for order in history.overrides}
+    found = {order.message: order for order in heard if order.message not in taken}
+    return [found[number] for number in sorted(number for number in found if number is not None)]
+
+
+def unwanted(history: History) -> RecoveryError | None:
+    """Why no step may begin that is not recorded; None while nothing speaks against it."""
+    if (cancelled := history.cancelled) is not None:
+        return RunCancelled(run_id=history.run_id, by=cancelled.by, reason=cancelled.reason)
+    return None if history.held is None else held_back(history.run_id, history.held)
+
+
+def held_back(run_id: str, held: Override) -> RunHeld:
+    """That a run is held or paused, as an error."""
+    kind = RunPaused if held.verb is Verb.PAUSE else RunHeld
+    return kind(run_id=run_id, reason=f"by {held.by}: {held.reason}")
+
+
+async def heed(machine: Machine, step: str) -> None:
+    """Take in what was heard, durably, in the name of a step."""
+    for order in news(machine.history, machine.heard()):
+        pauses = order.verb is Verb.PAUSE and machine.history.cancelled is None
+        rest = (Status.HELD, None, PAUSED) if pauses else (Status.RUNNING, None, "")
+        await machine.append(step, partial(_unless_taken, machine.history, order), *rest)
+
+
+def _unless_taken(history: History, order: Override, _before: int) -> list[Override]:
+    """Another branch may have been faster."""
+    return news(history, [order])
+
+
+def ordered(machine: Machine) -> bool:
+    """Whether something was heard that the run has not taken in."""
+    return bool(news(machine.history, machine.heard()))
+
+
+async def heeding(machine: Machine, step: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:
+    """A step that has just begun, unless an order that came in the meantime stops it. Raises Unwind."""
+    await heed(machine, step)
+    if step not in machine.history.steps:
+        check_wanted(machine, step)
+    return await procedure(step)
+
+
+def check_wanted(machine: Machine, step: str) -> None:
+    """Raises Unwind where an order says that this step is not to begin, or not to wait."""
+    if (reason := unwanted(machine.history)) is not None:
+        raise machine.stop(reason, branch_of(step))
+
+
+def order(verb: Verb, *, by: str, reason: str, at_us: int, message: int | None) -> Override:
+    """An order about a whole run."""
+    return Override(step=ROOT, verb=verb, by=by, at_us=at_us, reason=reason, message=message)
