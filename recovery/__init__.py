@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from recovery.definitions.async_run import AsyncRun
     from recovery.definitions.batched import Batched
     from recovery.definitions.call import Call
+    from recovery.definitions.deadline import Deadline
     from recovery.definitions.effect import Bound, Effect, effect
     from recovery.definitions.environment import Environment
     from recovery.definitions.listing import ReceiptRow
@@ -58,6 +59,7 @@ _HOMES = {
     "Closed": "recovery.definitions.answer",
     "Compensated": "recovery.core.compensation",
     "Contradiction": "recovery.definitions.recovered",
+    "Deadline": "recovery.definitions.deadline",
     "Engine": "recovery.engine",
     "Effect": "recovery.definitions.effect",
     "Environment": "recovery.definitions.effect",
@@ -106,6 +108,7 @@ __all__ = [
     "Closed",
     "Compensated",
     "Contradiction",
+    "Deadline",
     "Effect",
     "Engine",
     "Environment",

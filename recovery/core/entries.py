@@ -167,6 +167,7 @@ TIMER: Final = "timer"
 FIRED: Final = "fired"
 PATCHED: Final = "patched"
 UNDOING: Final = "undoing"
+DEADLINE: Final = "deadline"
 
 FORMS: Final = {
     "": "a decision", BRANCHES: "branches", NOW: "a reading of the clock", RANDOM: "a random number", UUID: "a random UUID",
@@ -174,6 +175,7 @@ FORMS: Final = {
     FIRED: "the end of a timer",
     PATCHED: "a patch",
     UNDOING: "an undoing",
+    DEADLINE: "a deadline",
 }  # fmt: skip
 """What a decision can be, for people: a function's choice, or a fact that the run itself draws or notes."""
 
@@ -203,6 +205,7 @@ class Intent:
     attempt: Attempt | None = None
     valid_until_us: int | None = None  # no longer wanted from then on; None: wanted until somebody cancels it
     undoes: str = ""  # the step whose effect this one undoes; "" for an effect of its own
+    deadline_us: int | None = None  # of the scope that it was begun in: no attempt of it may last longer
 
 
 class Verb(StrEnum):

@@ -7,7 +7,8 @@
       JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged, StoreUnavailable, RunForgotten
       OwnershipError    LeaseUnavailable, FencedOut, HeadMoved
       EffectError       EffectInDoubt (CompensationStuck), EffectInterrupted, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved, NotLicensed, KeyStillAsked
-      RunFailed, RunCancelled, RunHeld (RunPaused), RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted, TimerPending
+      RunFailed, RunCancelled, RunHeld (RunPaused), RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted, TimerPending,
+      DeadlinePassed
       ReplayError       Diverged, IncompatibleVersion, ValueUnreadable
       CheckpointError   in recovery.checkpoint.errors
     InvariantViolated(AssertionError)      our bug; outside the tree, so that nobody catches it by habit
@@ -293,6 +294,16 @@ class TimerPending(RecoveryError):
     template = (
         "Run {run_id!r}, step {step}: it sleeps until {next_look}. Nothing is lost, and nothing is to be done before that. "
         "From then on it continues with `recover --run-id {run_id}`."
+    )
+
+
+class DeadlinePassed(RecoveryError):
+    """A deadline of the workflow's own came before what was begun in its scope was done. Whatever is still unknown is in doubt and not here."""
+
+    exit_code = ExitCode.FAILED
+    template = (
+        "Run {run_id!r}, step {step}: the deadline {deadline} passed at {at} before it was done. {fate}. "
+        "Catch this where the workflow knows another way, or start a new run."
     )
 
 

@@ -20,6 +20,7 @@ from recovery.core.history import DecisionStep, EffectStep, History, Step
 from recovery.core.ids import ROOT, branch_of, check_step_name, step_id
 from recovery.core.operations import Append, Decide, Decided, Draw, Enter, Leave, Now, Op, Turn
 from recovery.core.orders import unwanted
+from recovery.core.scopes import Scopes
 from recovery.core.steps import OutOfOrder, Steps, lies_in, upwards
 from recovery.core.steps import Unwind as Unwind
 
@@ -47,6 +48,7 @@ class Execution:
     history: History
     stands: Status | None = field(default=None, kw_only=True)
     steps: Steps = field(init=False)
+    scopes: Scopes = field(init=False, default_factory=Scopes)
     _unsaid: dict[str, list[Decision]] = field(init=False, default_factory=dict)
     noted: list[Decision] = field(init=False, default_factory=list)  # what every branch may have seen, and nothing builds on yet
     rests: dict[str, Rest] = field(init=False, default_factory=dict)
@@ -103,6 +105,7 @@ class Execution:
         """A branch that begins now, and ends with the workflow at the latest."""
         path = self.begin(name, parent, awaited=False)
         self._note(path, BRANCHES, 1)
+        self.scopes.inherit(path, parent)
         if parent in self._gates:
             self._gates[path] = self._gates[parent]
         return path

@@ -18,7 +18,7 @@ from recovery.core.evidence import Situation, Weighed, answer_due, back_off_unti
 from recovery.core.facts import Facts, Finding
 from recovery.core.history import EffectStep, Noted
 from recovery.core.rows import Action, ParkingReason, Reason, Row
-from recovery.core.timing import Timing
+from recovery.core.timing import Timing, send_until_us
 from recovery.core.verdicts import judge
 
 Outcome: TypeAlias = dict[str, Any]
@@ -130,7 +130,9 @@ def conclude(step: EffectStep, situation: Situation, fresh: Observation | None =
 
 def _next_look(row: Row, weighed: Weighed, situation: Situation, step: EffectStep) -> int | None:
     """Every wait names its time, every act the time at which its answer is overdue."""
-    if row.action in {Action.SEND, Action.RESEND, Action.CLOSE, Action.ASK}:
+    if row.action in {Action.SEND, Action.RESEND}:
+        return send_until_us(step, situation.now_us)
+    if row.action in {Action.CLOSE, Action.ASK}:
         return situation.now_us + step.intent.timeout_us
     if row.action is not Action.WAIT:
         return None

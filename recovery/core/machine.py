@@ -31,7 +31,7 @@ from recovery.core.entries import (
     Source,
     Status,
 )
-from recovery.core.errors import TimerPending
+from recovery.core.errors import DeadlinePassed, TimerPending
 from recovery.core.evidence import Situation
 from recovery.core.execution import Execution, Rest
 from recovery.core.execution import Unwind as Unwind
@@ -92,19 +92,25 @@ class Machine(Execution):
     async def sleep(self, step: str, until_us: int | None, lasts_us: int) -> None:
         """Wait until a moment that is durable before the wait begins: `until_us`, or `lasts_us` from when it is first asked for.
 
-        That it has come is noted with what builds on it. Raises Unwind where it is beyond what this call may wait for."""
+        That it has come is noted with what builds on it. Raises Unwind where it is beyond what this call may wait for, and DeadlinePassed
+        where the deadline of its scope comes first, or with it."""
+        bound = self.scopes.bound(branch_of(step))
         recorded = self.history.steps.get(step)
         if recorded is not None:
             due_us = self.expected(step, recorded, TIMER).value
         else:
             now_us = await Now()
             due_us = now_us + lasts_us if until_us is None else until_us
+            due_us = due_us if bound is None else min(due_us, bound.at_us)
             rest = Rest(Status.WAITING, due_us, SLEEPING) if due_us > now_us else Rest(Status.RUNNING, None, "")
             await self.append(step, [_timer(step, due_us, now_us)], *rest)
         if self.begin(FIRED, step, awaited=False) not in self.history.steps:
             await self._until(step, due_us)
         self.rests.pop(branch_of(step), None)
         await self.turn(step)
+        if bound is not None and due_us >= bound.at_us:
+            fate = "The wait ended with it"
+            raise DeadlinePassed(run_id=self.history.run_id, step=step, deadline=bound.step, at=iso(bound.at_us), fate=fate)
 
     async def _until(self, step: str, due_us: int) -> None:
         branch, rest = branch_of(step), Rest(Status.WAITING, due_us, SLEEPING)
@@ -206,12 +212,13 @@ class Machine(Execution):
         """Make one attempt durable, then send, close or cancel; the answer comes back as an observation that is not durable yet."""
         if (stopped := self.steps.stopped_at(branch_of(effect.step))) is not None:
             raise stopped  # the workflow went on without this step and has ended
+        assert judgement.next_look_us is not None, "what is sent names when its answer is overdue"
         attempt = Attempt(
             step=effect.step,
             number=len(effect.attempts) + 1,
             purpose=CANCELLING if judgement.cancels else judgement.action.value,
             sent_at_us=now_us,
-            send_until_us=now_us + effect.intent.timeout_us,
+            send_until_us=judgement.next_look_us,
             epoch=str(self.epoch),
         )
         if isinstance(pending, Intent):

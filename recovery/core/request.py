@@ -32,6 +32,7 @@ class Request:
     can_cancel: bool = False
     undoes: str = ""  # the step whose effect this undoes
     by_hand: Mapping[str, str] | None = None  # a person is asked to do it: what CompensationStuck says
+    deadline_us: int | None = None  # of the scope that it is begun in
 
     def intent(self, step: str, at_us: int) -> Intent:
         return Intent(
@@ -47,12 +48,13 @@ class Request:
             at_us=at_us,
             valid_until_us=self._valid_until(at_us),
             undoes=self.undoes,
+            deadline_us=self.deadline_us,
         )
 
     def _valid_until(self, at_us: int) -> int | None:
-        """The sooner of what this call and its contract say."""
+        """The soonest of what this call, its contract and its scope say."""
         for_us = self.contract.valid_for_us
-        said = (self.valid_until_us, None if for_us is None else at_us + for_us)
+        said = (self.valid_until_us, None if for_us is None else at_us + for_us, self.deadline_us)
         return min((until for until in said if until is not None), default=None)
 
 

@@ -242,6 +242,12 @@ def valid_until_us(step: EffectStep, contract: Contract) -> int | None:
     return min((at for at in (step.intent.valid_until_us, sooner) if at is not None), default=None)
 
 
+def send_until_us(step: EffectStep, now_us: int) -> int:
+    """When an attempt that starts now must have given up: after its timeout, or at the deadline of the scope that it was begun in."""
+    over_us = now_us + step.intent.timeout_us
+    return over_us if step.intent.deadline_us is None else min(over_us, step.intent.deadline_us)
+
+
 def carried_deadline(exposed: list[Attempt]) -> int | None:
     """The latest deadline that attempts carried, for environments which check it themselves."""
     return max((attempt.send_until_us for attempt in exposed), default=None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 from uuid import UUID
 
 from recovery.core.compensation import Compensated
+from recovery.definitions.deadline import SettingDeadline
 from recovery.definitions.run import Applied, Rejected
 from recovery.definitions.saga import AsyncSaga
 
@@ -41,6 +42,7 @@ class AsyncSession(Protocol):
     def now(self) -> Coroutine[Any, Any, datetime]: ...
     def sleep(self, duration: timedelta) -> Coroutine[Any, Any, None]: ...
     def sleep_until(self, at: datetime) -> Coroutine[Any, Any, None]: ...
+    def deadline(self, at: timedelta | datetime, name: str) -> SettingDeadline: ...
     def random(self) -> Coroutine[Any, Any, float]: ...
     def uuid(self) -> Coroutine[Any, Any, UUID]: ...
     def patched(self, name: str) -> bool: ...
@@ -100,6 +102,15 @@ class AsyncRun:
     def sleep_until(self, at: datetime) -> Coroutine[Any, Any, None]:
         """As `sleep`, until a moment that has a time zone. One that has passed is no wait."""
         return self._session.sleep_until(at)
+
+    def deadline(self, at: timedelta | datetime, /, *, name: str = "deadline") -> SettingDeadline:
+        """Set a deadline once: a moment with a time zone, or how long from now. It is journaled, and stays what it was after a crash.
+
+        As an `async with` block it bounds what this run or branch, and the branches begun from it, begin inside: a wait ends with it, and an
+        effect is sent no more; both then raise DeadlinePassed. What an effect may have done by then is asked for, and is in doubt where it
+        cannot be. Awaited, it gives the Deadline, which is a `with` block.
+        """
+        return self._session.deadline(at, name)
 
     def random(self) -> Coroutine[Any, Any, float]:
         """A random number in [0, 1), journaled."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, ov
 from uuid import UUID
 
 from recovery.core.compensation import Compensated
+from recovery.definitions.deadline import Deadline
 from recovery.definitions.saga import Saga
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Session(Protocol):
     def now(self) -> datetime: ...
     def sleep(self, duration: timedelta) -> None: ...
     def sleep_until(self, at: datetime) -> None: ...
+    def deadline(self, at: timedelta | datetime, name: str) -> Deadline: ...
     def random(self) -> float: ...
     def uuid(self) -> UUID: ...
     def patched(self, name: str) -> bool: ...
@@ -101,6 +103,14 @@ class Run:
     def sleep_until(self, at: datetime) -> None:
         """As `sleep`, until a moment that has a time zone. One that has passed is no wait."""
         return self._session.sleep_until(at)
+
+    def deadline(self, at: timedelta | datetime, /, *, name: str = "deadline") -> Deadline:
+        """Set a deadline once: a moment with a time zone, or how long from now. It is journaled, and stays what it was after a crash.
+
+        As a `with` block it bounds what this run or branch, and the branches begun from it, begin inside: a wait ends with it, and an effect
+        is sent no more; both then raise DeadlinePassed. What an effect may have done by then is asked for, and is in doubt where it cannot be.
+        """
+        return self._session.deadline(at, name)
 
     def random(self) -> float:
         """A random number in [0, 1), journaled."""

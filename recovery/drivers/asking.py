@@ -68,9 +68,10 @@ class Surroundings:
         effect = bound.effect
         attempt = None if isinstance(operation, Ask) else operation.attempt
         send_until_us = attempt.send_until_us if attempt else now_us + intent.timeout_us
+        lasts_us = attempt.send_until_us - attempt.sent_at_us if attempt else intent.timeout_us
         boot_us = self.clock.boot_us()
         ends_us = boot_us + max(0, send_until_us - now_us)  # at once where it is over by the wall clock
-        ends_us = ends_us if stamped_us is None else min(ends_us, stamped_us + intent.timeout_us)
+        ends_us = ends_us if stamped_us is None else min(ends_us, stamped_us + lasts_us)
         call = Call(
             run_id=run_id,
             step=intent.step,
@@ -83,14 +84,7 @@ class Surroundings:
             first_sent=moment(operation.first_sent_us) if isinstance(operation, Send) else None,
             remaining=lambda: max(0.0, (ends_us - self.clock.boot_us()) / 1_000_000),
         )
-        match operation:
-            case Send():
-                bracket, body, answer, raised = "send", bound.invoke, effect.returned, effect.raised
-            case Close() | Cancel():
-                body = bound.close if isinstance(operation, Close) else bound.cancel
-                bracket, answer, raised = "close", effect.probed, effect.probe_raised
-            case _:
-                bracket, body, answer, raised = "probe", bound.ask, effect.probed, effect.probe_raised
+        bracket, body, answer, raised = _function_of(operation, bound)
         ask, abandoned = partial(_in_time, call, body) if attempt else partial(body, call), threading.Event()
         if not isinstance(operation, Ask) and not effect.is_async:
             ask = partial(_outliving, ask, abandoned, answer, raised, partial(self._keep, operation, run_id))
@@ -129,6 +123,23 @@ class Surroundings:
         if seconds and self.progress is not None:
             self.progress(sleep, seconds)
         return seconds
+
+
+def _function_of(
+    operation: Send | Ask | Close | Cancel, bound: Bound[Any]
+) -> tuple[str, Callable[[Call], Any], Callable[[Any], Answered], Callable[[Exception], Answered | None]]:
+    """The bracket around an operation, the user's function that it calls, and what its return or its error mean."""
+    effect = bound.effect
+    answer: Callable[[Any], Answered]
+    match operation:
+        case Send():
+            bracket, body, answer, raised = "send", bound.invoke, effect.returned, effect.raised
+        case Close() | Cancel():
+            body = bound.close if isinstance(operation, Close) else bound.cancel
+            bracket, answer, raised = "close", effect.probed, effect.probe_raised
+        case _:
+            bracket, body, answer, raised = "probe", bound.ask, effect.probed, effect.probe_raised
+    return bracket, body, answer, raised
 
 
 _TOO_LATE: Final = "its deadline had passed before its first byte"

@@ -24,6 +24,7 @@ from recovery.core.ids import ROOT
 from recovery.core.operations import Op
 from recovery.core.orders import heeding
 from recovery.definitions.async_run import AsyncRun
+from recovery.definitions.deadline import SettingDeadline
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.run import Applied, Rejected
@@ -110,6 +111,10 @@ class AsyncSession:
     def sleep_until(self, at: datetime) -> Coroutine[Any, Any, None]:
         nap = Nap.until(at)
         return self._step("sleep", lambda step: self._session.sleep(step, nap))
+
+    def deadline(self, at: timedelta | datetime, name: str) -> SettingDeadline:
+        nap = Nap.to(at)
+        return SettingDeadline(self._step(name, lambda step: self._session.deadline(step, nap)))
 
     def random(self) -> Coroutine[Any, Any, float]:
         return self._step(RANDOM, self._session.random)

@@ -9,19 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from recovery.core.compensation import Compensated
 from recovery.core.contracts import microseconds
 from recovery.core.effect_errors import NotExecuted, OutcomeUnavailable
-from recovery.core.entries import NOW, RANDOM, Decision, OutcomeKind, Settled
+from recovery.core.entries import DEADLINE, NOW, RANDOM, Decision, OutcomeKind, Settled
 from recovery.core.entries import UUID as UUID_FORM
-from recovery.core.errors import DecisionFailed, DefinitionError, InvalidName
-from recovery.core.ids import check_key, derive_key
-from recovery.core.instants import instant_us, moment
+from recovery.core.errors import DeadlinePassed, DecisionFailed, DefinitionError, InvalidName
+from recovery.core.history import EffectStep
+from recovery.core.ids import branch_of, check_key, derive_key
+from recovery.core.instants import instant_us, iso, moment
 from recovery.core.machine import Machine
+from recovery.core.operations import Decided, Now
 from recovery.core.request import Request
+from recovery.core.scopes import Limit
+from recovery.definitions.deadline import Deadline
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound
 from recovery.definitions.registry import check_complete
@@ -36,11 +41,11 @@ class Nap(NamedTuple):
     lasts_us: int
 
     @classmethod
-    def until(cls, at: datetime) -> Nap:
+    def until(cls, at: datetime, call: str = "run.sleep_until") -> Nap:
         """Raises DefinitionError."""
         if at.tzinfo is None:
             raise DefinitionError(
-                what="call", name="run.sleep_until", problem="its moment has no time zone",
+                what="call", name=call, problem="its moment has no time zone",
                 advice="Pass one that has, such as datetime(2030, 1, 1, tzinfo=UTC).",
             )  # fmt: skip
         return cls(instant_us(at), 0)
@@ -48,6 +53,15 @@ class Nap(NamedTuple):
     @classmethod
     def lasting(cls, duration: timedelta) -> Nap:
         return cls(None, microseconds(duration))
+
+    @classmethod
+    def to(cls, at: timedelta | datetime) -> Nap:
+        """Raises DefinitionError."""
+        return cls.lasting(at) if isinstance(at, timedelta) else cls.until(at, "run.deadline")
+
+    async def ends(self) -> Decided:
+        """When it does, as it is first asked for."""
+        return Decided(await Now() + self.lasts_us if self.until_us is None else self.until_us)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +82,7 @@ class Session:
     def request(self, step: str, bound: Bound[Any], key: str | None) -> Request:
         """What would be written into a new intent for this call. Raises InvalidName, and DefinitionError for an effect that lacks a body
         which its contract relies on."""
-        effect = bound.effect
+        effect, scope = bound.effect, self.machine.scopes.bound(branch_of(step))
         check_complete(effect)
         name = check_key(key) if key is not None else derive_key(self.namespace, self.run_id, step)
         if len(name) > (limit := effect.contract.key_length_max):
@@ -88,6 +102,7 @@ class Session:
             subject=bound,
             valid_until_us=bound.valid_until_us,
             can_cancel=effect.cancel_body is not None,
+            deadline_us=None if scope is None else scope.at_us,
         )
 
     async def now(self, step: str) -> datetime:
@@ -95,6 +110,11 @@ class Session:
 
     async def sleep(self, step: str, nap: Nap) -> None:
         await self.machine.sleep(step, nap.until_us, nap.lasts_us)
+
+    async def deadline(self, step: str, nap: Nap) -> Deadline:
+        limit = Limit(step, (await self.machine.chosen(step, "", DEADLINE, nap.ends)).value)
+        scopes, branch = self.machine.scopes, branch_of(step)
+        return Deadline(moment(limit.at_us), partial(scopes.enter, branch, limit), partial(scopes.leave, branch, limit))
 
     async def random(self, step: str) -> float:
         """53 bits of what was drawn: every float in [0, 1) that is a multiple of 2**-53 is as likely."""
@@ -147,4 +167,14 @@ class Session:
                     return Applied(None)
                 raise OutcomeUnavailable(**about)
             case _:
-                raise NotExecuted(**about)
+                raise self._passed(step, settled) or NotExecuted(**about)
+
+    def _passed(self, step: str, settled: Settled) -> DeadlinePassed | None:
+        """What a settlement as not executed means that came with the deadline of its scope."""
+        recorded, limit = self.machine.history.steps.get(step), self.machine.scopes.bound(branch_of(step))
+        at_us = recorded.intent.deadline_us if isinstance(recorded, EffectStep) else None
+        if at_us is None or settled.at_us < at_us:
+            return None
+        named = limit.step if limit is not None else "of its scope"
+        fate = f"The effect was proven not executed ({settled.reason})"
+        return DeadlinePassed(run_id=self.run_id, step=step, deadline=named, at=iso(at_us), fate=fate)

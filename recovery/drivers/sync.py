@@ -20,6 +20,7 @@ from recovery.core.gathering import Waiting
 from recovery.core.ids import ROOT
 from recovery.core.operations import Op
 from recovery.core.orders import heeding
+from recovery.definitions.deadline import Deadline
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.run import Applied, Rejected, Run
@@ -103,6 +104,10 @@ class SyncSession:
     def sleep_until(self, at: datetime) -> None:
         nap = Nap.until(at)
         self._step("sleep", lambda step: self._session.sleep(step, nap))
+
+    def deadline(self, at: timedelta | datetime, name: str) -> Deadline:
+        nap = Nap.to(at)
+        return self._step(name, lambda step: self._session.deadline(step, nap))
 
     def random(self) -> float:
         return self._step(RANDOM, self._session.random)

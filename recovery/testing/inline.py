@@ -11,12 +11,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from recovery.core.errors import DeadlinePassed
 from recovery.definitions.async_run import AsyncRun
+from recovery.definitions.deadline import Deadline as DeadlineSet
 from recovery.definitions.effect import Effect
 from recovery.definitions.rejection import encode_rejection
 from recovery.definitions.run import Applied, Rejected, Run
 from recovery.definitions.workflow import Workflow
-from recovery.testing.steps import Attempt, Decide, Fail, Gather, Perform, Return, Sleep, Step, Try
+from recovery.testing.steps import Attempt, Deadline, Decide, Fail, Gather, Perform, Return, Sleep, Step, Try
 
 NAME: Final = "scenario"
 
@@ -79,6 +81,10 @@ class Program:
                 case Sleep():
                     duration = step.sleep
                     yield Request("sleep", lambda run, duration=duration: run.sleep(duration))  # type: ignore[misc]  # bound now
+                case Deadline():
+                    returned = yield from self._bounded(step, known)
+                    if returned is not None:
+                        return returned
                 case Gather():
                     known[step.as_] = list((yield self._gathered(step, known)))
                 case Return():
@@ -133,6 +139,16 @@ class Program:
             return (yield from self._block(step.except_, known))
         finally:
             yield from self._block(step.finally_, known)
+
+    def _bounded(self, step: Deadline, known: dict[str, Any]) -> Generator[Request, Any, _Returned | None]:
+        scope: DeadlineSet = yield Request("deadline", lambda run: run.deadline(step.deadline))
+        try:
+            with scope:
+                return (yield from self._block(step.do, known))
+        except DeadlinePassed:
+            if step.passed is None:
+                raise
+            return (yield from self._block(step.passed, known))
 
 
 def resolved(value: Any, known: Mapping[str, Any]) -> Any:

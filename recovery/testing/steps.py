@@ -68,6 +68,14 @@ class Sleep(Strict):
     sleep: Duration = Field(description="for how long")
 
 
+class Deadline(Strict):
+    """Set a deadline and do steps in its scope."""
+
+    deadline: Duration = Field(description="how long from now")
+    do: list[Step] = Field(min_length=1, description="what it bounds")
+    passed: list[Step] | None = Field(None, description="what follows where it passes first; it fails the run otherwise")
+
+
 class Gather(Strict):
     """Branches that go on beside each other. What a branch names stays its own; their values come together as a list."""
 
@@ -93,13 +101,14 @@ Step: TypeAlias = Annotated[
     | Annotated[Attempt, Tag("attempt")]
     | Annotated[Try, Tag("try")]
     | Annotated[Sleep, Tag("sleep")]
+    | Annotated[Deadline, Tag("deadline")]
     | Annotated[Gather, Tag("gather")]
     | Annotated[Return, Tag("return")]
     | Annotated[Fail, Tag("fail")],
-    by_verb("decide", "perform", "attempt", "try", "sleep", "gather", "return", "fail"),
+    by_verb("decide", "perform", "attempt", "try", "sleep", "deadline", "gather", "return", "fail"),
 ]
 
-STEPS = (Decide, Perform, Attempt, Try, Sleep, Gather, Return, Fail)
+STEPS = (Decide, Perform, Attempt, Try, Sleep, Deadline, Gather, Return, Fail)
 
 
 class Module(Strict):
