@@ -63,7 +63,9 @@ class Compensating:
             raise self.machine.stop(ConcurrentStep(run_id=history.run_id, step=self.step, other=other), branch_of(self.step))
         now_us = await Now()
         plan = self.machine.stated(self.step, UNDOING, lambda: self._plan(reached, now_us))
-        self.machine.parts(self.step)
+        self.machine.scopes.unbind(
+            self.machine.parts(self.step)
+        )  # a deadline that has passed is why things are undone, not why they stay
         if plan["quiet_at_us"] is not None:
             await self._part(QUIET, lambda step: self.machine.sleep(step, plan["quiet_at_us"] + 1, 0))
         for number, name in enumerate(plan["undoes"]):

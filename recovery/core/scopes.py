@@ -7,7 +7,7 @@ begun keeps its bound, so that the bound of a step does not depend on scheduling
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from recovery.core.steps import upwards
@@ -26,6 +26,7 @@ class Scopes:
     """The deadlines of one execution, by branch."""
 
     _entered: dict[str, list[Limit]] = field(default_factory=dict)
+    _unbounded: set[str] = field(default_factory=set)
 
     def enter(self, branch: str, bound: Limit) -> None:
         """What begins in `branch` from here on is bounded, until `leave`."""
@@ -42,7 +43,17 @@ class Scopes:
 
     def bound(self, branch: str) -> Limit | None:
         """The earliest deadline that bounds what begins now; of two at one moment, the inner one."""
-        return _earliest(bound for path in upwards(branch) for bound in reversed(self._entered.get(path, ())))
+        return _earliest(bound for path in self._bounding(branch) for bound in reversed(self._entered.get(path, ())))
+
+    def unbind(self, path: str) -> None:
+        """What begins below `path` is bounded by no deadline around it."""
+        self._unbounded.add(path)
+
+    def _bounding(self, branch: str) -> Iterator[str]:
+        for path in upwards(branch):
+            yield path
+            if path in self._unbounded:
+                return
 
 
 def _earliest(bounds: Iterable[Limit]) -> Limit | None:

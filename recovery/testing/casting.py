@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from recovery.core.contracts import microseconds
+from recovery.definitions.by_hand import by_hand
 from recovery.definitions.effect import Effect
 from recovery.definitions.environment import Environment
 from recovery.definitions.workflow import Workflow
@@ -40,7 +41,8 @@ class Cast:
 
     def askable(self) -> dict[str, Askable]:
         """What each effect can be asked, by name."""
-        return {name: _askable(made) for name, made in self.effects.items()}
+        undoing = [made.compensated_by for made in self.effects.values() if made.compensated_by is not None]
+        return {made.name: _askable(made) for made in (*self.effects.values(), *undoing, by_hand)}
 
 
 def cast_of(scenario: Scenario, *, is_async: bool, scope: Callable[[], str] | None = None) -> Cast:
@@ -52,12 +54,18 @@ def cast_of(scenario: Scenario, *, is_async: bool, scope: Callable[[], str] | No
             raise NotCast(f"{outside.scripted} is neither a ScriptedEnvironment nor an Exploration")
         return Cast(scripted.effects, scripted)
     declared = Environment(outside.name, scope or outside.scope)
-    return Cast(
-        {
-            name: reserving(name, stated.built(), is_async=is_async, environment=declared, timeout=stated.timeout)
-            for name, stated in outside.effects.items()
-        }
-    )
+    effects = {
+        name: reserving(
+            name,
+            stated.built(),
+            is_async=is_async,
+            environment=declared,
+            timeout=stated.timeout,
+            undone_under=None if stated.compensation is None else stated.compensation.built(),
+        )
+        for name, stated in outside.effects.items()
+    }
+    return Cast(effects)
 
 
 def imported(name: str | None) -> Workflow[..., Any]:

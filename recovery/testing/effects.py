@@ -38,13 +38,14 @@ def reserving(
     is_async: bool = False,
     environment: Environment | None = None,
     timeout: timedelta = timedelta(seconds=30),
+    undone_under: Contract | None = None,
 ) -> Effect[..., Any]:
     """An effect that takes `qty` of `sku` out of the simulated stock, under `contract`; a batch takes `items`, each with those two.
 
     It has a probe where the contract promises a look-up, and a close or a cancel where it promises one. The value is
     `{"receipt": ..., "sku": ..., "qty": ...}`; of an atomic batch `{"receipt": ..., "items": ...}`, of one whose items have results of their own `Batched`; a
     store that swallows duplicates gives none; a pure read gives `{"sku": ..., "available": ...}`. Too little stock is the rejection
-    `OutOfStock`.
+    `OutOfStock`. undone_under: the contract of its compensation `undo-NAME`, which puts `qty` of `sku` back; None: it has none.
     """
     marking = MARKINGS.get(contract.kind, Marking.NONE)
     body, items = _body(contract, marking)
@@ -68,7 +69,34 @@ def reserving(
         made.close(_coloured(_as(body, close), is_async))
     if contract.cancel_by_key:
         made.cancel(_coloured(_as(body, cancel), is_async))
+    if undone_under is not None:
+        _undoing(made, undone_under, timeout)
     return made
+
+
+def _undoing(made: Effect[..., Any], contract: Contract, timeout: timedelta) -> None:
+    """The compensation, complete with what its contract promises. What it is sent names what it undoes: a stockroom tells by that."""
+    marking = MARKINGS.get(contract.kind, Marking.NONE)
+
+    def give_back(call: Call, outcome: Any, *, sku: str, qty: int) -> dict[str, Any]:
+        return connection().reserve(call, {"outcome": outcome, "sku": sku, "qty": qty}, marking)
+
+    def give_back_unheard(call: Call, outcome: Any, *, sku: str, qty: int) -> None:
+        give_back(call, outcome, sku=sku, qty=qty)
+
+    def look_up(call: Call, **arguments: Any) -> Answer[Any]:  # noqa: ARG001  # a probe has its effect's parameters
+        return connection().look_up(call, 0, marking)
+
+    def close(call: Call, **arguments: Any) -> Answer[Any]:  # noqa: ARG001
+        return connection().close(call)
+
+    body = give_back_unheard if contract.kind is Kind.SWALLOW else give_back
+    body.__annotations__["outcome"] = made.signature.returns
+    undo: Effect[..., Any] = made.compensation(contract, timeout=timeout, name=f"undo-{made.name}")(_coloured(body, made.is_async))
+    if contract.lookup is not None:
+        undo.probe(_coloured(_as(body, look_up), made.is_async))
+    if contract.close:
+        undo.close(_coloured(_as(body, close), made.is_async))
 
 
 def _body(contract: Contract, marking: Marking) -> tuple[Callable[..., Any], bool]:

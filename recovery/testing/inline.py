@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeAlias
 
+from recovery.core.compensation import Compensated
 from recovery.core.errors import DeadlinePassed
 from recovery.definitions.async_run import AsyncRun
 from recovery.definitions.deadline import Deadline as DeadlineSet
@@ -18,7 +19,7 @@ from recovery.definitions.effect import Effect
 from recovery.definitions.rejection import encode_rejection
 from recovery.definitions.run import Applied, Rejected, Run
 from recovery.definitions.workflow import Workflow
-from recovery.testing.steps import Attempt, Deadline, Decide, Fail, Gather, Perform, Return, Sleep, Step, Try
+from recovery.testing.steps import Attempt, Compensate, Deadline, Decide, Fail, Gather, Perform, Return, Saga, Sleep, Step, Try
 
 NAME: Final = "scenario"
 
@@ -87,6 +88,13 @@ class Program:
                         return returned
                 case Gather():
                     known[step.as_] = list((yield self._gathered(step, known)))
+                case Saga():
+                    left: _Returned | None = yield self._saga(step, known)
+                    if left is not None:
+                        return left
+                case Compensate():
+                    undone: Compensated = yield self._undone(step)
+                    known[step.compensate] = {how: list(steps) for how, steps in asdict(undone).items()}
                 case Return():
                     return _Returned(resolved(step.return_, known))
                 case Fail():
@@ -125,6 +133,28 @@ class Program:
             return go
 
         return Request("gather", lambda run: run.gather(*map(body, step.gather)))
+
+    def _saga(self, step: Saga, known: dict[str, Any]) -> Request:
+        keeps = [self.effects[name] for name in step.keeps]
+
+        async def awaited(run: AsyncRun) -> Any:
+            async with run.saga(step.saga, keeps=keeps):
+                try:
+                    return await _awaited(self._block(step.do, known), run)
+                finally:
+                    current_step.set(step.saga)
+
+        def called(run: Run) -> Any:
+            with run.saga(step.saga, keeps=keeps):
+                try:
+                    return _called(self._block(step.do, known), run)
+                finally:
+                    current_step.set(step.saga)
+
+        return Request(step.saga, lambda run: awaited(run) if isinstance(run, AsyncRun) else called(run))
+
+    def _undone(self, step: Compensate) -> Request:
+        return Request(step.compensate, lambda run: run.compensate(name=step.compensate))
 
     def _branch_of(self, steps: list[Step], known: dict[str, Any]) -> Ask:
         returned = yield from self._block(steps, known)

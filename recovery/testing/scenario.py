@@ -31,7 +31,7 @@ from recovery.core.truth import check
 from recovery.testing.forms import Duration, Name, Strict
 from recovery.testing.knobs import Anchor, Knobs, OnMismatch, Remembered
 from recovery.testing.moves import Change, Move, World
-from recovery.testing.steps import Attempt, Code, Deadline, Gather, Module, Perform, Step, Try
+from recovery.testing.steps import Attempt, Code, Deadline, Gather, Module, Perform, Saga, Step, Try
 
 PROMISES = ("I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10")
 Promise = Literal["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10"]
@@ -91,9 +91,14 @@ class EffectSpec(Strict):
     batch: Batch | None = Field(None, description="how a request with several items is taken")
     stable_fields: list[str] | None = Field(None, description="fields of the value that never change")
     shown_once: bool | None = Field(None, description="a look-up does not show the value again")
+    compensation: EffectSpec | None = Field(
+        None, description="how it is undone: an effect `undo-NAME` that gives `qty` of `sku` back; not of a batch"
+    )
 
     @model_validator(mode="after")
     def _can_be_built(self) -> EffectSpec:
+        if self.compensation is not None and (self.batch is not None or self.compensation.compensation is not None):
+            raise ValueError("neither a batch nor a compensation has a compensation here")
         try:
             self.built()
         except (DefinitionError, TypeError) as error:
@@ -109,7 +114,8 @@ class EffectSpec(Strict):
         given: dict[str, Any] = {
             _CONTRACT_FIELDS.get(name, name): microseconds(value) if isinstance(value, timedelta) else value
             for name in type(self).model_fields
-            if name not in {"contract", "timeout", "remembers_rejections"} and (value := getattr(self, name)) is not None
+            if name not in {"contract", "timeout", "remembers_rejections", "compensation"}
+            and (value := getattr(self, name)) is not None
         }
         if self.remembers_rejections is not None:
             given["replay_rejection"] = Replay.ORIGINAL if self.remembers_rejections else Replay.REEXECUTES
@@ -232,6 +238,9 @@ def _effects_of(steps: list[Step]) -> Iterator[str]:
             case Attempt():
                 yield step.attempt
                 yield from _effects_of([*step.applied, *step.rejected])
+            case Saga():
+                yield from step.keeps
+                yield from _effects_of(step.do)
             case Try():
                 yield from _effects_of([*step.try_, *(step.except_ or []), *step.finally_])
             case Deadline():

@@ -83,6 +83,22 @@ class Gather(Strict):
     as_: Name = Field("gather", alias="as", description="the name under which later steps find the values, in order")
 
 
+class Saga(Strict):
+    """Steps whose effects are undone together if an exception leaves them, which is then raised on."""
+
+    saga: Name = Field(description="the name of the step that undoes them")
+    do: list[Step] = Field(description="the steps")
+    keeps: list[Name] = Field(default_factory=list, description="effects that stay when the rest is undone")
+
+
+class Compensate(Strict):
+    """Undo what has been applied so far."""
+
+    compensate: Name = Field(
+        description="the step's name, under which later steps find what was `undone`, undone `by_hand` and `left`"
+    )
+
+
 class Return(Strict):
     """End the workflow with this value."""
 
@@ -103,12 +119,14 @@ Step: TypeAlias = Annotated[
     | Annotated[Sleep, Tag("sleep")]
     | Annotated[Deadline, Tag("deadline")]
     | Annotated[Gather, Tag("gather")]
+    | Annotated[Saga, Tag("saga")]
+    | Annotated[Compensate, Tag("compensate")]
     | Annotated[Return, Tag("return")]
     | Annotated[Fail, Tag("fail")],
-    by_verb("decide", "perform", "attempt", "try", "sleep", "deadline", "gather", "return", "fail"),
+    by_verb("decide", "perform", "attempt", "try", "sleep", "deadline", "gather", "saga", "compensate", "return", "fail"),
 ]
 
-STEPS = (Decide, Perform, Attempt, Try, Sleep, Deadline, Gather, Return, Fail)
+STEPS = (Decide, Perform, Attempt, Try, Sleep, Deadline, Gather, Saga, Compensate, Return, Fail)
 
 
 class Module(Strict):

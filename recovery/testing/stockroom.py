@@ -36,8 +36,8 @@ class Stockroom:
         return True
 
     def take(self, key: str, wanted: Mapping[str, Any], now_us: int) -> Value | OutOfStock:
-        """Take `qty` of `sku`, what is held under `key` included, or say no."""
-        sku, quantity = wanted["sku"], wanted["qty"]
+        """Take `qty` of `sku`, what is held under `key` included, or say no. What names an `outcome` undoes it: `qty` comes back."""
+        sku, quantity = wanted["sku"], -wanted["qty"] if "outcome" in wanted else wanted["qty"]
         there = self.stock.get(sku, 0) + self.held.pop(key, 0)
         if there < quantity:
             return self._declined(key, sku, there, now_us)

@@ -344,6 +344,28 @@ def test_copies_that_no_record_answers_are_waited_for(journal: Journal) -> None:
     assert works.done == ["take A", "give A"]
 
 
+def test_a_deadline_that_has_passed_does_not_keep_anything_from_being_undone(journal: Journal) -> None:
+    works = Works()
+    take = works.take()
+    clock = ManualClock()
+
+    @workflow
+    def book(run: Run) -> str:
+        try:
+            with run.deadline(timedelta(minutes=10)), run.saga("booking"):
+                run.perform(take(part="A"))
+                clock.advance(timedelta(minutes=11))
+                run.perform(take(part="B"))
+        except errors.DeadlinePassed:
+            return "too late"
+        return "in time"
+
+    with Engine(journal, workflows=[book], clock=clock) as engine:
+        assert engine.run("r", book) == "too late"
+        assert engine.run("r", book) == "too late"
+    assert works.done == ["take A", "give A"]
+
+
 def test_a_rejected_undoing_is_a_persons(journal: Journal) -> None:
     works = Works(refuses={"take C", "give B"})
     take = works.take()

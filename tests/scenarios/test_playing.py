@@ -170,6 +170,9 @@ workflow:
   - decide: plan
     of: $input
     value: {qty: 2, note: $$price}
+  - saga: booking
+    do:
+      - compensate: nothing
   - try:
       - fail: on purpose
     except:
@@ -188,14 +191,14 @@ workflow:
                       value: 7
                     - return: $inside
                 as: both
-              - return: {got: $got.qty, more: $more, note: $plan.note, input: $input, both: $both}
+              - return: {got: $got.qty, more: $more, note: $plan.note, input: $input, both: $both, undone: $nothing.undone}
   - fail: not reached
 timeline:
   - run: A
     input: [1]
     expect:
       exit: settled
-      outcome: {got: 2, more: {error: OutOfStock, sku: FILTER-A, available: 1}, note: $price, input: [1], both: [[1], 7]}
+      outcome: {got: 2, more: {error: OutOfStock, sku: FILTER-A, available: 1}, note: $price, input: [1], both: [[1], 7], undone: []}
 expect:
   executions: {reserve#1: 1}
   asked: {plan: 1, inside: 1}
