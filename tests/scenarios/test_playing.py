@@ -170,9 +170,11 @@ workflow:
   - decide: plan
     of: $input
     value: {qty: 2, note: $$price}
-  - saga: booking
+  - deadline: 1h
     do:
-      - compensate: nothing
+      - saga: booking
+        do:
+          - compensate: nothing
   - try:
       - fail: on purpose
     except:
