@@ -19,7 +19,7 @@ JUDGE_VENV := build/judge-venv
 TOGETHER := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch power replay sweep matrix model planted fuzz soak explore mutants judge bench-checkpoint lint lint-style lint-types lint-pyright lint-imports format docs clean
+.PHONY: help demo test test-torch power replay sweep matrix model planted fuzz soak explore histories mutants judge bench-checkpoint lint lint-style lint-types lint-pyright lint-imports format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ demo: $(VENV)/.demo ## crash a worker for real, then recover its run
 	$(BIN)/recover demo
 
 test: $(VENV)/.test ## every test, on memory, SQLite and PostgreSQL
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not explore and not torch and not power'
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not explore and not histories and not torch and not power'
 
 test-torch: $(TORCH_VENV)/.test ## checkpoints of torch jobs, on 2 and 4 processes; installs torch into an environment of its own
 	$(TORCH_VENV)/bin/python -m pytest -q -m torch tests/torch
@@ -61,6 +61,9 @@ soak: $(VENV)/.test ## random plays with real processes, services and servers ki
 explore: $(VENV)/.test ## every history of the canonical workflow with two faults and two recoverers, then the explorer's own tests
 	$(BIN)/recover explore scenarios/canonical.yaml $(foreach store,$(STORES),--store $(store))
 	$(BIN)/python -m pytest -q -n 2 -m explore tests/explorer
+
+histories: $(VENV)/.test ## random workflows with random kills against plain Python: 300 histories, or HISTORIES=N; SEED=N draws others
+	HISTORIES=$(or $(HISTORIES),300) $(BIN)/python -m pytest -q -s -m histories --hypothesis-seed=$(or $(SEED),0) tests/model/workflows
 
 mutants: $(VENV)/.test ## break weigh and judge in every way we know, and see which tests notice: some minutes
 	$(BIN)/python -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE))

@@ -180,6 +180,7 @@ async def _go(
     machine = Machine(
         history=history,
         stands=row.status,
+        looks_us=row.next_look_us,
         epoch=row.epoch,
         budget=world.budget,
         deadline_us=None if max_wait is None else await Now() + microseconds(max_wait),

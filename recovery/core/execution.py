@@ -41,12 +41,13 @@ _LESS_THAN_A_REST: Final = (Status.RUNNING, Status.QUEUED, Status.DIVERGED)  # t
 class Execution:
     """The steps of one run under one claim. `steps`: which of them may begin.
 
-    stands: how the run's row says that it stands, as it was loaded or last written; None: not known, and believed.
+    stands, looks_us: how the run's row says that it stands, and when to look again, as it was loaded or last written; None: not known, and believed.
     unsaid: entries that become durable with the next ones that build on them, by branch: a decision that could not be made, a gather.
     """
 
     history: History
     stands: Status | None = field(default=None, kw_only=True)
+    looks_us: int | None = field(default=None, kw_only=True)
     steps: Steps = field(init=False)
     scopes: Scopes = field(init=False, default_factory=Scopes)
     _unsaid: dict[str, list[Decision]] = field(init=False, default_factory=dict)
@@ -278,7 +279,7 @@ class Execution:
                 raise self.stop(error) from error
             except Exception as error:  # no store may fail so: our bug, told as one
                 raise InvariantViolated(f"run {self.history.run_id}: an append failed in a way that no store may") from error
-            self.stands = standing.status
+            self.stands, self.looks_us = standing.status, standing.next_look_us
             for said in unsaid:
                 del (self.noted if said.form in {FIRED, PATCHED} else self._unsaid[branch_of(said.step)])[0]
             for durable in (*unsaid, *entries):
@@ -287,12 +288,17 @@ class Execution:
             if self._branched:
                 await Leave()
 
-    def understated(self, branch: str, rest: Rest) -> bool:
+    def understated(self, branch: str, rest: Rest, now_us: int | None = None) -> bool:
         """Whether the run's row says less than that this branch rests like this: what was taken in before it wrote that the run goes on, or whoever
-        wrote that died before the verdict. Nobody who lists the runs in doubt, or those that are due, would find it."""
-        gravest = self._standing(branch, rest).status
+        wrote that died before the verdict. Nobody who lists the runs in doubt, or those that are due, would find it.
+
+        now_us: it also asks whether the row names another next look: a later one, or one that has passed and for which somebody would come in vain."""
+        standing = self._standing(branch, rest)
+        ours, rows = standing.next_look_us, self.looks_us
+        if now_us is not None and ours is not None and rows is not None and (ours < rows or rows <= now_us < ours):
+            return True
         return self.stands in _LESS_THAN_A_REST or (
-            self.stands in _GRAVEST_FIRST and _GRAVEST_FIRST.index(gravest) < _GRAVEST_FIRST.index(self.stands)
+            self.stands in _GRAVEST_FIRST and _GRAVEST_FIRST.index(standing.status) < _GRAVEST_FIRST.index(self.stands)
         )
 
     def _standing(self, branch: str, rest: Rest) -> Rest:

@@ -118,7 +118,7 @@ class Machine(Execution):
             self.rests[branch] = rest
             if self.deadline_us is not None and due_us > self.deadline_us:
                 if self.understated(
-                    branch, rest
+                    branch, rest, now_us
                 ):  # another branch wrote last that the run goes on: said again, for whoever lists what is due
                     await self.append(step, [_timer(step, due_us, now_us)], *rest)
                 raise self.stop(TimerPending(run_id=self.history.run_id, step=step, next_look=iso(due_us)), branch)
@@ -300,7 +300,7 @@ class Machine(Execution):
         say something else."""
         entries: list[Entry] = [pending] if pending else []
         rest = Rest(status, judgement.next_look_us, judgement.reason.value)
-        if judgement.news or entries or self.understated(branch_of(effect.step), rest):
+        if judgement.news or entries or self.understated(branch_of(effect.step), rest, judgement.at_us):
             entries.append(judgement.recorded())
         await self.append(effect.step, entries, *rest)
 

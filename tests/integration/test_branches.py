@@ -554,6 +554,27 @@ def test_w4_an_absolute_deadline_stays_where_it_was() -> None:
         assert clock.wall_us() - began_us == 10 * 60 * 1_000_000
 
 
+def test_a_run_is_listed_with_the_next_of_its_timers_and_not_with_one_that_has_passed() -> None:
+    """Whoever lists what is due would come in vain, again and again, until the later timer ends."""
+    clock = ManualClock()
+
+    @workflow
+    def order(run: Run) -> None:
+        run.gather(lambda branch: branch.sleep(timedelta(minutes=10)), lambda branch: branch.sleep(timedelta(seconds=1)))
+
+    with Engine("memory://", workflows=[order], clock=clock, budget=Budget(max_wait=timedelta(seconds=5))) as engine:
+        ends = EPOCH + timedelta(microseconds=clock.wall_us(), minutes=10)
+        with pytest.raises(errors.TimerPending):
+            engine.run("r", order)
+        assert engine.recover("r").next_look == ends
+        assert engine.get("r").next_look == ends
+        length = len(engine.history("r"))
+        assert engine.recover("r").next_look == ends
+        assert len(engine.history("r")) == length  # it is said once
+        clock.advance(timedelta(minutes=10))
+        assert engine.recover("r").status is Status.COMPLETED
+
+
 def test_a_moment_without_a_time_zone_is_refused_before_anything_is_written() -> None:
     @workflow
     def order(run: Run) -> None:

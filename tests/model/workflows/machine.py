@@ -1,0 +1,197 @@
+"""The machine: a random workflow, random processes at work on it, and what may go wrong between any two of their steps.
+
+Owns what can happen in a history and in which order Hypothesis may draw it. What is right is said by `plain`, and compared in `comparing`;
+the promises I1 to I10 are looked at after each move, too. Invariant: a history is a timeline of moves, so that one that fails is a scenario
+which `recover replay` plays.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from recovery.testing import Scenario
+from recovery.testing.casting import cast_of
+from recovery.testing.exploration.branching import RUN, said
+from recovery.testing.exploration.judging import Judge
+from recovery.testing.exploration.playing import Play
+from recovery.testing.exploration.writing import scenario_of, written
+from recovery.testing.process import Report
+from recovery.testing.stage import Failed
+from tests.model.workflows.comparing import differences
+from tests.model.workflows.drawing import EFFECTS, Workflow, workflows
+from tests.model.workflows.plain import meaning_of
+from tests.model.workflows.tally import Tally
+
+FAULTS_MAX = 4
+PASSING_MAX = timedelta(hours=2)
+"""Of all steps of time together. Whatever a workflow sleeps beside that, a key is remembered for a day."""
+
+LOOKS_MAX = 60
+"""How often a run is recovered at the end of a history until it is settled: it never takes half of that."""
+
+
+class Difference(AssertionError):
+    """The run did not come to what plain Python comes to, or broke a promise on the way."""
+
+    def __init__(self, problems: list[str], scenario: Scenario) -> None:
+        super().__init__("\n".join([*problems, "", written(scenario)]))
+
+
+class Histories(RuleBasedStateMachine):
+    """One history after the other, each of a workflow of its own."""
+
+    tally: ClassVar[Tally] = Tally()
+
+    @initialize(workflow=workflows(), is_async=st.booleans())
+    def begin(self, workflow: Workflow, is_async: bool) -> None:
+        self.workflow, self.kills, self.passed, self.faults = workflow, 0, timedelta(0), 0
+        self.scenario = Scenario.model_validate(
+            {
+                "scenario": "drawn",
+                "name": "a random workflow",
+                "story": "Drawn at random, and compared with what plain Python makes of it.",
+                "environment": {"stock": {"A": 10**6}, "effects": EFFECTS, "acts_within": "30s"},
+                "workflow": workflow.steps,
+                "timeline": [{"run": "A"}],
+                "budget": {"attempts": 100, "probes": 100},
+                "expect": {},
+            }
+        )
+        self.play = Play(self.scenario, cast_of(self.scenario, is_async=is_async), is_async)
+        self.judge = Judge()
+        self.names = 0
+
+    # -- who is at work ------------------------------------------------------------------------------------------------
+
+    @rule(places=st.integers(1, 25))
+    def work(self, places: int) -> None:
+        """Whoever went on last goes on so many places; where nobody stands still, the next one comes."""
+        standing = self.standing
+        self.go(said(resume=standing[-1]) if standing else self.comes(), places)
+
+    @precondition(lambda self: self.standing)
+    @rule(places=st.integers(1, 15))
+    def overtake(self, places: int) -> None:
+        """Whoever was at work stands still, as under SIGSTOP, past its lease; another one takes the run."""
+        self.go(self.comes(), places)
+
+    @precondition(lambda self: len(self.standing) > 1)
+    @rule(places=st.integers(1, 15), which=st.integers(0, 9))
+    def go_on_late(self, places: int, which: int) -> None:
+        standing = self.standing
+        self.go(said(resume=standing[which % len(standing)]), places)
+
+    @precondition(lambda self: self.standing)
+    @rule(which=st.integers(0, 9))
+    def die(self, which: int) -> None:
+        standing = self.standing
+        self.make(said(kill=standing[which % len(standing)]))
+        self.kills += 1
+
+    @rule(places=st.integers(1, 25))
+    def work_and_die(self, places: int) -> None:
+        self.work(places)
+        if self.standing:
+            self.make(said(kill=self.standing[-1]))
+            self.kills += 1
+
+    # -- what goes wrong -----------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.faults < FAULTS_MAX)
+    @rule(what=st.sampled_from([{"drop_replies": 1}, {"hold": "30s"}, {"hold": "2s"}, {"fail": "before"}, {"turn_away": 1}]))
+    def disturb(self, what: dict[str, Any]) -> None:
+        self.faults += 1
+        self.make(said(environment=what))
+
+    @precondition(lambda self: self.faults < FAULTS_MAX)
+    @rule(strikes=st.sampled_from([{"refuse": 1}, {"lose": "repeated"}, {"lose": "unknown"}]))
+    def strike(self, strikes: dict[str, Any]) -> None:
+        self.faults += 1
+        self.make(said(journal=strikes))
+
+    @precondition(lambda self: self.passed < PASSING_MAX)
+    @rule(lasts=st.sampled_from([timedelta(seconds=5), timedelta(seconds=45), timedelta(minutes=15), timedelta(hours=1)]))
+    def pass_time(self, lasts: timedelta) -> None:
+        if self.passed + lasts <= PASSING_MAX:
+            self.passed += lasts
+            self.make(said(advance=lasts))
+
+    @invariant()
+    def promises_hold(self) -> None:
+        if hasattr(self, "play"):
+            self.require(self.judge.problems(self.play.stage))
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def teardown(self) -> None:
+        if not hasattr(self, "play"):
+            return
+        try:
+            self.settle()
+            self.require(differences(meaning_of(self.scenario.workflow), self.play))  # type: ignore[arg-type]  # it has steps
+            self.tally.add(self.workflow.features, self.kills)
+        finally:
+            self.play.stage.end()
+
+    def settle(self) -> None:
+        """Whoever stands still goes on, then one undisturbed process after the other recovers the run until it is settled."""
+        for name in self.standing:
+            self.go(said(resume=name), None)
+        for _ in range(LOOKS_MAX):
+            row = self.play.journal.find(RUN)
+            if row is not None and row.status.settled:
+                return
+            if (
+                row is not None
+                and row.next_look_us is not None
+                and (left := row.next_look_us - self.play.stage.clock.wall_us()) > 0
+            ):
+                self.make(said(advance=timedelta(milliseconds=-(-left // 1000))))
+            self.go(self.comes(), None)
+            self.promises_hold()
+        self.require([f"the run is {row.status.value if row else 'not there'} after {LOOKS_MAX} recoveries"])
+
+    # -- moves ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def standing(self) -> list[str]:
+        """Who stands still; whoever went on last comes last."""
+        moment = self.play.moment
+        return [*moment.others, *([moment.active] if moment.active is not None else [])]
+
+    def comes(self) -> Any:
+        """The next process, under a name of its own."""
+        self.names += 1
+        name = f"P{self.names}"
+        if self.play.journal.find(RUN) is None:
+            return said(run=name)
+        return said(recover=name, wait=timedelta(minutes=2))
+
+    def go(self, move: Any, places: int | None) -> None:
+        """Start or go on, so many named places or to the end."""
+        report = self.make(move)
+        name = self.play.passed and self.play.moment.active
+        while report is not None and report.state == "paused" and (places is None or places > 1):
+            places = None if places is None else places - 1
+            report = self.make(said(resume=name))
+        if report is not None and report.ended is not None and report.ended.exit == "bug":
+            self.require([report.ended.message])
+        if report is not None and report.state == "endless":
+            self.require(["a process passed more places than any that ends"])
+
+    def make(self, move: Any) -> Report | None:
+        try:
+            return self.play.make(move, 0)[1]
+        except Failed as failed:
+            self.require(failed.problems)
+            raise
+
+    def require(self, problems: list[str]) -> None:
+        if problems:
+            raise Difference(
+                problems, scenario_of(self.scenario, self.play.moves, name="a difference", story="Drawn at random; it differs.")
+            )
