@@ -267,7 +267,14 @@ async def _stopped(row: RunRow, machine: Machine, writer: Writer, error: Recover
         case Diverged():
             status = Status.DIVERGED
             reason = f"recorded {error.recorded}, attempted {error.attempted}"
-            verdict = Verdict(step=error.step, row="diverged", action=Action.DIVERGE.value, reason=reason, at_us=await Now())
+            verdict = Verdict(
+                step=error.step,
+                row="diverged",
+                action=Action.DIVERGE.value,
+                reason=reason,
+                at_us=await Now(),
+                evidence=(error.seq,),
+            )
             if not machine.history.is_diverged_by(verdict):
                 await writer.commit(Append((verdict,), status, None, reason))
         case _:

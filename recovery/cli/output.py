@@ -48,6 +48,12 @@ class Output:
             with _writing():
                 paper.print(report(paper))
 
+    def verbatim(self, text: str) -> None:
+        """Print text as it is: for programs, and for files."""
+        with _writing():
+            self.stream.write(text)
+            self.stream.flush()
+
     def paper(self) -> Paper:
         from recovery.console.paper import Paper
 

@@ -12,10 +12,11 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from recovery.console import contradictions, doubt, words
+from recovery.console import contradictions, doubt, misfits, words
 from recovery.console.paper import Paper, facts
 from recovery.console.runs import STYLES
 from recovery.core.entries import OutcomeKind, Status
+from recovery.core.errors import Diverged
 from recovery.core.rows import Reason
 from recovery.definitions.recovered import Recovered, StepVerdict
 from recovery.storage.reading import Loaded
@@ -38,6 +39,8 @@ def recovered(paper: Paper, loaded: Loaded, what: Recovered[object], *, appended
     title = f"run {words.bounded(run.run_id)}: {what.status.value.replace('_', ' ')}"
     style = STYLES[what.status].removeprefix("bold ")
     parts: list[RenderableType] = [paper.panel(title, facts(rows), style)]
+    if isinstance(what.error, Diverged):
+        parts.append(paper.panel("side by side", misfits.beside(what.error), style))
     parts += [contradictions.panel(paper, one) for one in what.contradictions]
     if not what.status.settled:
         for step in loaded.history.unsettled:

@@ -317,8 +317,10 @@ class ReplayError(RecoveryError):
 
 
 class Diverged(ReplayError):
+    """`seq`: the first entry that does not fit. `sides`: what it records and what the code asked for, as two documents of the same fields."""
+
     template = (
-        "Run {run_id!r} no longer fits its journal at step {step}: recorded {recorded}, attempted {attempted}. Nothing was sent. "
+        "Run {run_id!r} no longer fits its journal at entry {seq}, step {step}: recorded {recorded}, attempted {attempted}. Nothing was sent. "
         "Register the version that it started with beside the new one, put what has changed behind `run.patched(...)`, or start a new run."
     )
 

@@ -18,6 +18,7 @@ from recovery.core.errors import Diverged, InvariantViolated, RecoveryError, Rep
 from recovery.core.gathering import Gate, Gathering
 from recovery.core.history import DecisionStep, EffectStep, History, Step
 from recovery.core.ids import ROOT, branch_of, check_step_name, step_id
+from recovery.core.misfits import Side, asked_decision, recorded_side
 from recovery.core.operations import Append, Decide, Decided, Draw, Enter, Leave, Now, Op, Turn
 from recovery.core.orders import unwanted
 from recovery.core.scopes import Scopes
@@ -81,7 +82,7 @@ class Execution:
         try:
             return self.steps.begin(name, branch, awaited=awaited)
         except OutOfOrder as other:
-            raise self.diverge(other.step, other.recorded, other.attempted) from None
+            raise self._out_of_order(other) from None
 
     def finish(self, step: str, error: BaseException | None = None) -> None:
         """The step's call has returned, or raised `error`."""
@@ -182,7 +183,7 @@ class Execution:
         try:
             self.steps.check_replayed(branch)
         except OutOfOrder as missing:
-            raise self.diverge(missing.step, missing.recorded, missing.attempted) from None
+            raise self._out_of_order(missing) from None
 
     def interrupted(self, effect: EffectStep, reason: str) -> EffectInterrupted:
         intent = effect.intent
@@ -199,8 +200,17 @@ class Execution:
         """Poison a branch and where it was begun from, or the whole run: nothing may begin there after this."""
         return self.steps.stop(error, branch)
 
-    def diverge(self, step: str, recorded: str, attempted: str) -> Unwind:
-        return self.stop(Diverged(run_id=self.history.run_id, step=step, recorded=recorded, attempted=attempted))
+    def diverge(self, step: str, recorded: str, attempted: str, asked: Side | None = None, *, at: str = "") -> Unwind:
+        """Stop the whole run: its code asks for something else than is recorded. asked: that, whole. at: the step that is recorded here,
+        where that is another one."""
+        there = self.history.steps.get(at or step)
+        sides = {"recorded": recorded_side(there) if there else {"is": recorded}, "attempted": asked or {"is": attempted}}
+        seq = there.seq if there else self.history.length
+        about = {"run_id": self.history.run_id, "seq": seq, "step": step}
+        return self.stop(Diverged(**about, recorded=recorded, attempted=attempted, sides=sides))
+
+    def _out_of_order(self, found: OutOfOrder) -> Unwind:
+        return self.diverge(found.step, f"step {found.at}", found.attempted, at=found.at)
 
     async def turn(self, step: str) -> None:
         """Let a step of a gather return when all have that were completed before it, when it was recorded."""
@@ -237,16 +247,19 @@ class Execution:
         else:
             entry = self.expected(step, recorded, form)
             if entry.fingerprint and fingerprint and entry.fingerprint != fingerprint:
-                raise self.diverge(step, f"a decision from arguments {entry.fingerprint[:12]}", f"one from {fingerprint[:12]}")
+                asked = asked_decision(step, form, fingerprint)
+                raise self.diverge(
+                    step, f"a decision from arguments {entry.fingerprint[:12]}", f"one from {fingerprint[:12]}", asked
+                )
         await self.turn(step)
         return entry
 
     def expected(self, step: str, recorded: Step, form: str) -> Decision:
         """What is recorded, if it is a decision of this form. Raises Unwind."""
         if not isinstance(recorded, DecisionStep):
-            raise self.diverge(step, f"effect {recorded.intent.effect}", FORMS[form])
+            raise self.diverge(step, f"effect {recorded.intent.effect}", FORMS[form], asked_decision(step, form))
         if recorded.decision.form != form:
-            raise self.diverge(step, FORMS[recorded.decision.form], FORMS[form])
+            raise self.diverge(step, FORMS[recorded.decision.form], FORMS[form], asked_decision(step, form))
         return recorded.decision
 
     # -- what becomes durable ----------------------------------------------------------------------------------------

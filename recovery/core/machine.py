@@ -39,6 +39,7 @@ from recovery.core.history import EffectStep, Step
 from recovery.core.ids import Epoch, branch_of, digest_bytes, step_id
 from recovery.core.instants import iso
 from recovery.core.judgement import Judgement, conclude
+from recovery.core.misfits import asked_effect, other_meaning, other_request
 from recovery.core.operations import (
     Ask,
     Cancel,
@@ -138,11 +139,10 @@ class Machine(Execution):
             draft = EffectStep(seq=0, intent=request.intent(step, await Now()))
             return await self._returned(await self._settle(request, draft, draft.intent))
         if not isinstance(recorded, EffectStep):
-            raise self.diverge(step, FORMS[recorded.decision.form], f"effect {request.effect}")
-        intent = recorded.intent
-        for what in ("effect", "environment", "key"):
-            if getattr(intent, what) != getattr(request, what):
-                raise self.diverge(step, f"{what} {getattr(intent, what)}", f"{what} {getattr(request, what)}")
+            recorded_as = FORMS[recorded.decision.form]
+            raise self.diverge(step, recorded_as, f"effect {request.effect}", asked_effect(step, request))
+        if (differs := other_meaning(recorded, request)) is not None:
+            raise self.diverge(step, *differs, asked_effect(step, request))
         return await self._returned(await self._settle(request, recorded, None))
 
     async def _returned(self, settled: Settled) -> Settled:
@@ -163,8 +163,7 @@ class Machine(Execution):
             self.judgements.append((effect, judgement))
             match judgement.action:
                 case Action.DIVERGE:
-                    before, after = effect.intent.fingerprint[:12], request.fingerprint[:12]
-                    raise self.diverge(step, f"a request with fingerprint {before}", f"one with {after}")
+                    raise self.differs(effect, request)
                 case Action.KEEP:
                     return await self._keep(effect, judgement)
                 case Action.SEND | Action.RESEND | Action.CLOSE:
@@ -185,6 +184,10 @@ class Machine(Execution):
             recorded = self.history.steps.get(step)
             if isinstance(recorded, EffectStep):
                 effect = recorded
+
+    def differs(self, effect: EffectStep, request: Request) -> Unwind:
+        """The code asks for the same effect with another request."""
+        return self.diverge(effect.step, *other_request(effect, request), asked_effect(effect.step, request))
 
     def situation(self, request: Request, effect: EffectStep, now_us: int) -> Situation:
         """What the step is judged in, as the workflow asks for it now."""

@@ -29,8 +29,9 @@ class Unwind(BaseException):
 class OutOfOrder(Exception):
     """The replay asks for another step than the one that is recorded in this place. The machine says so as a divergence."""
 
-    def __init__(self, step: str, recorded: str, attempted: str) -> None:
-        self.step, self.recorded, self.attempted = step, recorded, attempted
+    def __init__(self, step: str, at: str, attempted: str) -> None:
+        """at: the step that is recorded in this place."""
+        self.step, self.at, self.attempted = step, at, attempted
         super().__init__(step)
 
 
@@ -83,7 +84,7 @@ class Steps:
             raise ConcurrentStep(run_id=self.run_id, step=name, other=self._under_way[branch])
         step = step_id(branch, name, self._occurrences[branch, name] + 1)
         if (recorded := self.recorded_next(branch)) is not None and recorded != step:
-            raise OutOfOrder(step, f"step {recorded}", f"step {step}")
+            raise OutOfOrder(step, recorded, f"step {step}")
         self._occurrences[branch, name] += 1
         self._positions[branch] += 1
         if awaited:
@@ -126,7 +127,7 @@ class Steps:
         """A branch has ended: each of its recorded steps, and of those begun from it, must have been replayed. Raises OutOfOrder."""
         for path in self._recorded:
             if lies_in(path, branch) and (missing := self.recorded_next(path)) is not None:
-                raise OutOfOrder(missing, f"step {missing}", f"the end of {f'branch {branch}' if branch else 'the workflow'}")
+                raise OutOfOrder(missing, missing, f"the end of {f'branch {branch}' if branch else 'the workflow'}")
 
     def check_awaited(self) -> None:
         """The workflow has ended: everything that it began must have ended before. Raises Unwind."""

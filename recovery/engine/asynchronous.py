@@ -21,9 +21,9 @@ from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress
 from recovery.drivers.asynchronous import AsyncDriver
 from recovery.engine import restoring, verifying
-from recovery.engine.operating import AsyncOperating
 from recovery.engine.restoring import Declared, Orphan
 from recovery.engine.verifying import Verified
+from recovery.engine.versioning import AsyncVersioning
 from recovery.engine.wiring import listed
 from recovery.storage.listing import Damaged, log_damaged, readable
 from recovery.storage.reading import read
@@ -32,7 +32,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class AsyncEngine(AsyncOperating):
+class AsyncEngine(AsyncVersioning):
     """Runs and recovers `async def` workflows. `async with` and `close` flush. No commit ever runs on the event loop."""
 
     is_async = True

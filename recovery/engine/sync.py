@@ -20,9 +20,9 @@ from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress
 from recovery.drivers.sync import SyncDriver, finish
 from recovery.engine import restoring, verifying
-from recovery.engine.operating import SyncOperating
 from recovery.engine.restoring import Declared, Orphan
 from recovery.engine.verifying import Verified
+from recovery.engine.versioning import SyncVersioning
 from recovery.engine.wiring import listed
 from recovery.storage.listing import Damaged, log_damaged, readable
 from recovery.storage.reading import read
@@ -31,7 +31,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Engine(SyncOperating):
+class Engine(SyncVersioning):
     """Runs and recovers `def` workflows. `with` and `close` flush. Safe for several threads."""
 
     def run(self, run_id: str, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:

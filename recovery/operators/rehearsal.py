@@ -36,12 +36,12 @@ class Rehearsal(Machine):
     ) -> Decision:
         if step not in self.history.steps:
             self.then = f"then the workflow would decide {step.rpartition('#')[0]!r}"
-            raise self._stop()
+            raise self._stop(step)
         return await Machine.chosen(self, step, fingerprint, form, choose)
 
-    async def _until(self, step: str, due_us: int) -> None:  # noqa: ARG002  # one signature
+    async def _until(self, step: str, due_us: int) -> None:
         self.then = f"then the workflow would sleep until {iso(due_us)}"
-        raise self._stop()
+        raise self._stop(step)
 
     async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
         if effect.settled is not None:
@@ -49,10 +49,9 @@ class Rehearsal(Machine):
         judgement = conclude(effect, self.situation(request, effect, await Now()))
         self.judgements.append((effect, judgement))
         if judgement.action is Action.DIVERGE:
-            before, after = effect.intent.fingerprint[:12], request.fingerprint[:12]
-            raise self.diverge(effect.step, f"a request with fingerprint {before}", f"one with {after}")
+            raise self.differs(effect, request)
         self.then = "then the workflow would continue from there"
-        raise self._stop()
+        raise self._stop(effect.step)
 
     async def append(
         self,
@@ -64,7 +63,8 @@ class Rehearsal(Machine):
     ) -> None:
         """Nothing: what would be recorded here is late evidence, which is weighed as if it were."""
 
-    def _stop(self) -> Unwind:
+    def _stop(self, step: str) -> Unwind:  # noqa: ARG002  # for whoever goes on in other branches
+        """Nothing goes on any more."""
         return self.stop(RunUnsettled(run_id=self.history.run_id, status="rehearsed", reason=""))
 
 

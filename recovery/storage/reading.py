@@ -6,9 +6,9 @@ looks leaves values that lie out of line where they are: a `Withheld` then stand
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Protocol
 
 from recovery import codec
 from recovery.core.chain import Row, broken_at
@@ -64,6 +64,24 @@ class Loaded:
         return max(latest_us(entry) for entry in self.entries)
 
 
+class Parts(NamedTuple):
+    """A run as it is stored: nothing of it has been verified."""
+
+    namespace: str
+    incarnation: int
+    run: RunRow
+    rows: list[Row]
+    contracts: dict[str, str]
+    late: list[Evidence]
+
+
+class Beside(Protocol):
+    """What lies beside the rows; a journal is one."""
+
+    def payloads(self, digests: Sequence[str]) -> dict[str, bytes]: ...
+    def stub(self, run_id: str) -> Stub | None: ...
+
+
 def read(journal: Journal, run_id: str, *, values: bool = True) -> Loaded:
     """The run, verified. values: with everything that lies out of line, each distinct payload once, which is what such a run takes in memory.
 
@@ -74,12 +92,19 @@ def read(journal: Journal, run_id: str, *, values: bool = True) -> Loaded:
     run, rows, contracts = found
     if not rows and (stub := journal.stub(run_id)) is not None:
         raise _forgotten(run, stub)
-    if broken := broken_at(journal.namespace(), run_id, rows, run.head, run.head_digest):
+    parts = Parts(journal.namespace(), journal.incarnation(), run, rows, contracts, journal.evidence(run_id))
+    return assembled(parts, journal, values=values)
+
+
+def assembled(parts: Parts, beside: Beside, *, values: bool = True) -> Loaded:
+    """A run from its parts, verified, wherever they were kept. Raises as `read`, but for what a journal raises."""
+    namespace, incarnation, run, rows, contracts, late = parts
+    run_id = run.run_id
+    if broken := broken_at(namespace, run_id, rows, run.head, run.head_digest):
         raise JournalCorrupt(run_id=run_id, seq=broken[0], field=broken[1])
     bodies = [_body(run_id, f"entry {row.seq}", row.body) for row in rows]
-    value_of = _fetched(journal, run, rows, bodies) if values else _withheld
+    value_of = _fetched(beside, run, rows, bodies) if values else _withheld
     entries = [_woken(run_id, f"entry {row.seq}", row.kind, body, value_of) for row, body in zip(rows, bodies, strict=True)]
-    late = journal.evidence(run_id)
     told = [_told(item, values=values) for item in late]
     history = fold(run_id, entries, [entry for entry in told if isinstance(entry, Observation)])
     if misfit := _misfit(run, rows, history):
@@ -92,7 +117,7 @@ def read(journal: Journal, run_id: str, *, values: bool = True) -> Loaded:
         told=told,
         history=history,
         contracts=_contracts(run_id, history, contracts),
-        incarnation=journal.incarnation(),
+        incarnation=incarnation,
     )
 
 
@@ -102,7 +127,7 @@ def _told(item: Evidence, *, values: bool) -> Entry:
     return entry if values else glanced(item.kind, rest(entry).body)
 
 
-def _fetched(journal: Journal, run: RunRow, rows: list[Row], bodies: list[dict[str, JSON]]) -> Callable[[Reference], JSON]:
+def _fetched(beside: Beside, run: RunRow, rows: list[Row], bodies: list[dict[str, JSON]]) -> Callable[[Reference], JSON]:
     """Every value that the rows say lies elsewhere, verified. Raises JournalCorrupt naming the entry and the field of one that is not there."""
     wanted: dict[str, tuple[int, Reference]] = {}
     for row, body in zip(rows, bodies, strict=True):
@@ -110,13 +135,21 @@ def _fetched(journal: Journal, run: RunRow, rows: list[Row], bodies: list[dict[s
             wanted.setdefault(each.digest, (row.seq, each))
     values: dict[str, JSON] = {}
     for group in _groups([each for _, each in wanted.values()]):
-        bytes_of = journal.payloads([each.digest for each in group])
+        bytes_of = beside.payloads([each.digest for each in group])
         for each in group:
             found = bytes_of.get(each.digest)
             if found is None or not is_intact(each, found):
-                raise _missing(journal, run, wanted[each.digest][0], each)
+                raise _missing(beside, run, wanted[each.digest][0], each)
             values[each.digest] = codec.loads(found.decode())
     return lambda reference: values[reference.digest]
+
+
+def digests_of(loaded: Loaded) -> list[str]:
+    """The digests of all that the rows of a run refer to."""
+    bodies = [_body(loaded.run.run_id, f"entry {row.seq}", row.body) for row in loaded.rows]
+    return sorted(
+        {each.digest for row, body in zip(loaded.rows, bodies, strict=True) for each in _references(loaded.run, row, body)}
+    )
 
 
 def _references(run: RunRow, row: Row, body: dict[str, JSON]) -> list[Reference]:
@@ -139,9 +172,9 @@ def _groups(wanted: list[Reference]) -> list[list[Reference]]:
     return groups
 
 
-def _missing(journal: Journal, run: RunRow, seq: int, reference: Reference) -> RunForgotten | JournalCorrupt:
+def _missing(beside: Beside, run: RunRow, seq: int, reference: Reference) -> RunForgotten | JournalCorrupt:
     """Why a payload is not what its row names: the run may have been forgotten since its rows were read."""
-    stub = journal.stub(run.run_id)
+    stub = beside.stub(run.run_id)
     if stub is not None:
         return _forgotten(run, stub)
     return JournalCorrupt(run_id=run.run_id, seq=seq, field=f"the payload of {reference.field}")

@@ -9,6 +9,7 @@ from recovery.testing.effects import reserving
 from recovery.testing.environment import Connection, SimulatedEnvironment, connected, connecting, connection
 from recovery.testing.exploration.exploring import Exploration, Explored, Found, explore
 from recovery.testing.exploration.search import NotDeterministic
+from recovery.testing.journaled import replay_journal
 from recovery.testing.knobs import Anchor, Knobs, Marking, OnMismatch, OutOfStock, Remembered
 from recovery.testing.loading import ScenarioError, load
 from recovery.testing.replay import ScenarioResult, play, replay_paths
@@ -42,6 +43,7 @@ __all__ = [
     "explore",
     "load",
     "play",
+    "replay_journal",
     "replay_paths",
     "reserving",
 ]

@@ -94,7 +94,7 @@ def test_each_branch_replays_its_own_record_in_its_own_order() -> None:
     taken(run, "a", "gather#1/1")
     with pytest.raises(OutOfOrder) as other:
         run.begin("c", "gather#1/1")
-    assert (other.value.recorded, other.value.attempted) == ("step gather#1/1/b#1", "step gather#1/1/c#1")
+    assert (other.value.at, other.value.attempted) == ("gather#1/1/b#1", "step gather#1/1/c#1")
 
 
 def test_a_branch_that_ends_before_its_record_does_is_told_at_its_own_end() -> None:
@@ -110,7 +110,7 @@ def test_a_branch_that_ends_before_its_record_does_is_told_at_its_own_end() -> N
 
 def test_a_step_without_a_record_ends_its_branch_and_what_joins_it() -> None:
     run = steps()
-    run.unrecorded["gather#1/0"] = Diverged(run_id="r", step="s", recorded="a", attempted="b")
+    run.unrecorded["gather#1/0"] = Diverged(run_id="r", seq=1, step="s", recorded="a", attempted="b")
     assert run.begin("a", "gather#1/1") == "gather#1/1/a#1"
     with pytest.raises(Unwind):
         run.begin("a", "gather#1/0")
