@@ -148,6 +148,13 @@ class Use(Op[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class Commit(Op[Any]):
+    """Have the store make one append durable, together with whatever other runs append at the same time. Answered with its result."""
+
+    append: Any  # the store's own form of it
+
+
+@dataclass(frozen=True, slots=True)
 class Returned:
     """The workflow's function has returned."""
 

@@ -26,6 +26,7 @@ from recovery.definitions.call import Call
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.replies import error_name, message_of
 from recovery.ports import Clock, Evidence, Journal
+from recovery.storage.committing import Committer
 
 Progress = Callable[[Sleep, float], None]
 """Told on every nap what is waited for and how many seconds are left."""
@@ -55,6 +56,7 @@ class Surroundings:
 
     journal: Journal
     clock: Clock
+    committer: Committer
     progress: Progress | None = None
     nap_seconds_max: float = 1.0
     stand_in: Callable[[Any], Any] = _itself  # in simulations: the bound call that is made in the place of an operation's own

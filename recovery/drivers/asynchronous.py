@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 from uuid import UUID
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from recovery.core.compensation import Compensated
 from recovery.core.entries import NOW, RANDOM
@@ -34,6 +34,8 @@ from recovery.drivers.branching import Branching, bodies_of, width
 from recovery.drivers.loop import Driver
 from recovery.drivers.session import Nap, Session
 from recovery.drivers.undoing import Stretch
+from recovery.ports import Append, AppendResult
+from recovery.storage.committing import Ticket, Wake
 from recovery.storage.writer import Writer
 
 T = TypeVar("T")
@@ -74,6 +76,15 @@ class AsyncDriver(Driver):
         self._threads = _store_threads(loop)
         work = loop.run_in_executor(self._threads, lambda: context.run(call, self.surroundings.journal))
         return await _to_its_end(work)
+
+    async def _commit(self, append: Append) -> AppendResult:
+        loop = asyncio.get_running_loop()
+        told: asyncio.Future[None] = loop.create_future()
+        ticket = self.surroundings.committer.submit(append, _post_of(loop), told)
+        if self._left:
+            return None  # type: ignore[return-value]  # as in `_use`: whoever is closed waits for nothing
+        await _to_its_end(told)
+        return ticket.outcome()
 
     async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None) -> Any:
         """Awaited where it can be, else called in a thread of its own, where it may block and cannot be interrupted."""
@@ -208,6 +219,34 @@ def _store_threads(loop: asyncio.AbstractEventLoop) -> ThreadPoolExecutor:
     if loop not in _STORE_THREADS:
         _STORE_THREADS[loop] = ThreadPoolExecutor(STORE_THREADS_MAX, thread_name_prefix="recovery-store")
     return _STORE_THREADS[loop]
+
+
+WOKEN_MAX: Final = 64
+"""Callers woken in one turn of an event loop: each of them goes on at once, and the loop has other work than ours."""
+
+_POSTS: WeakKeyDictionary[asyncio.AbstractEventLoop, Wake] = WeakKeyDictionary()
+
+
+def _post_of(loop: asyncio.AbstractEventLoop) -> Wake:
+    """How callers of an event loop are told from another thread, with one call for all of a batch."""
+    if loop not in _POSTS:
+        there = ref(loop)  # a mapping that held its own keys would keep every loop for ever
+
+        def post(tickets: list[Ticket]) -> None:
+            if (loop := there()) is not None:
+                with suppress(RuntimeError):  # closed: nobody waits there any more
+                    loop.call_soon_threadsafe(_wake, loop, tickets)
+
+        _POSTS[loop] = post
+    return _POSTS[loop]
+
+
+def _wake(loop: asyncio.AbstractEventLoop, tickets: list[Ticket]) -> None:
+    for ticket in tickets[:WOKEN_MAX]:
+        if not ticket.about.done():
+            ticket.about.set_result(None)
+    if rest := tickets[WOKEN_MAX:]:
+        loop.call_soon(_wake, loop, rest)
 
 
 async def _to_its_end(work: asyncio.Future[T]) -> T:

@@ -22,6 +22,7 @@ from recovery.core.operations import (
     Boot,
     Cancel,
     Close,
+    Commit,
     Decide,
     Decided,
     Draw,
@@ -44,7 +45,8 @@ from recovery.definitions.effect import IN_WORKFLOW
 from recovery.drivers.asking import Surroundings, called_too_late, failed_decision
 from recovery.drivers.session import Session
 from recovery.logs import logger
-from recovery.ports import Hold
+from recovery.ports import Append as Member
+from recovery.ports import AppendResult, Hold
 from recovery.storage.writer import Writer
 
 T = TypeVar("T")
@@ -102,6 +104,8 @@ class Driver(ABC):
             case Append():
                 assert self._writer is not None
                 return await self.drive(self._writer.commit(operation))
+            case Commit():
+                return await self._commit(operation.append)
             case Use():
                 return await self._use(operation.call)
             case Now():
@@ -211,6 +215,10 @@ class Driver(ABC):
     @abstractmethod
     async def _use(self, call: Callable[[Any], T]) -> T:
         """Use the store."""
+
+    @abstractmethod
+    async def _commit(self, append: Member) -> AppendResult:
+        """Make one append durable, with those of other runs."""
 
     @abstractmethod
     async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None) -> Any:

@@ -30,6 +30,7 @@ from recovery.drivers.branching import Branching, RunBranch, bodies_of, width
 from recovery.drivers.loop import Driver
 from recovery.drivers.session import Nap, Session
 from recovery.drivers.undoing import Stretch
+from recovery.ports import Append, AppendResult
 from recovery.storage.writer import Writer
 
 T = TypeVar("T")
@@ -70,6 +71,9 @@ class SyncDriver(Driver):
 
     async def _use(self, call: Callable[[Any], T]) -> T:
         return call(self.surroundings.journal)
+
+    async def _commit(self, append: Append) -> AppendResult:
+        return self.surroundings.committer.commit(append)
 
     async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None) -> Any:  # noqa: ARG002  # one signature
         """A plain call cannot be interrupted: its body keeps to `call.remaining_seconds()`."""

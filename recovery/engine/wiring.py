@@ -27,6 +27,7 @@ from recovery.engine.leases import Leases
 from recovery.ports import Clock, Journal, Owner, RunRow
 from recovery.processes import identify, proven_dead
 from recovery.storage import open_journal
+from recovery.storage.committing import Committer
 
 
 def listed(environment: Environment, rows: Iterable[ReceiptRow], since: datetime | None) -> list[ReceiptRow]:
@@ -70,6 +71,7 @@ class Wiring:
         self.lease = lease or Lease()
         self.wait_for_owner = wait_for_owner
         self._clock = clock
+        self._committer = Committer(self.journal)
         self._leases = Leases(self.journal, self.lease.renew_every)
         for workflow in workflows:
             self.add(workflow)
@@ -119,7 +121,7 @@ class Wiring:
         return self._clock
 
     def surroundings(self, progress: Progress | None = None) -> Surroundings:
-        return Surroundings(self.journal, self.clock, progress)
+        return Surroundings(self.journal, self.clock, self._committer, progress)
 
     def world(self, *, wait_for_owner: timedelta | None = None, budget: Budget | None = None) -> World:
         """What the reconciler is given, with this call's own patience."""
@@ -173,4 +175,5 @@ class Wiring:
     def flush(self) -> None:
         """Give up leases and connections. Everything that returned is durable already; a later call opens them again."""
         self._leases.close()
+        self._committer.close()
         self.journal.close()

@@ -19,7 +19,7 @@ from recovery.core.entries import Intent, Observation, Settled, Source, encode, 
 from recovery.core.errors import FencedOut, InvariantViolated
 from recovery.core.ids import Epoch
 from recovery.core.operations import Append as Wanted
-from recovery.core.operations import Now, Use, bracket_of
+from recovery.core.operations import Commit, Now, Use, bracket_of
 from recovery.crashpoints import around
 from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Journal, KeyClaim, Payload
 from recovery.storage.reading import Loaded
@@ -48,7 +48,7 @@ class Writer:
         at_us = await Now()
         append = self.prepare(wanted, at_us)
         with around(bracket_of(wanted)):
-            [result] = await Use(lambda journal: journal.append([append]))
+            result = await Commit(append)
         if isinstance(result, Fenced):
             await self._keep_evidence(wanted, at_us)
         self.settle(append, result)

@@ -13,6 +13,7 @@ from recovery.core.entries import Attempt, Intent
 from recovery.core.instants import moment
 from recovery.core.operations import Ask, Close, Send, Sleep
 from recovery.drivers.asking import Question, Surroundings
+from recovery.storage.committing import Committer
 from recovery.storage.memory import MemoryJournal
 from recovery.testing.clock import ManualClock
 
@@ -49,7 +50,8 @@ def booted(us: int = BOOTED_US) -> ManualClock:
 
 
 def on(clock: ManualClock) -> Surroundings:
-    return Surroundings(MemoryJournal(), clock)
+    journal = MemoryJournal()
+    return Surroundings(journal, clock, Committer(journal))
 
 
 def asking(kind: type[Send | Ask | Close], of: Any = reserve) -> Send | Ask | Close:
@@ -193,7 +195,8 @@ def test_an_awaited_body_is_cancelled_itself_and_keeps_nothing() -> None:
 @pytest.mark.parametrize(("left_us", "seconds"), [(1, 0.000001), (2_500_000, 2.5), (0, 0.0), (-3, 0.0)])
 def test_a_wait_lasts_until_its_named_time_and_never_below_nothing(left_us: int, seconds: float) -> None:
     told: list[tuple[Sleep, float]] = []
-    place = Surroundings(MemoryJournal(), booted(), lambda sleep, left: told.append((sleep, left)))
+    journal = MemoryJournal()
+    place = Surroundings(journal, booted(), Committer(journal), lambda sleep, left: told.append((sleep, left)))
     nap = Sleep(SENT_US + left_us, "quiet")
     assert place.left(nap, SENT_US) == seconds
     assert told == ([(nap, seconds)] if seconds else [])

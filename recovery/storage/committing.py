@@ -1,0 +1,219 @@
+"""Group commit: appends of different runs that come at the same time become durable in one transaction.
+
+Owns who commits for whom: leader and followers. Whoever finds nobody at work commits what is queued, its own append with it; those that come meanwhile
+wait, and when the leader has its own result it hands the lead to the first of them. So a lone caller pays no hand-over, and no thread works for
+others for ever. An event loop never leads, because a sync would stop it: a thread of ours leads for it. Knows no statement and no colour.
+
+Invariants: while anything is queued, somebody leads. Every append is answered once, with its own result or with an error that holds for it: of a batch
+that one member made impossible, each is tried by itself. A leader that is interrupted takes nobody with it: the others are appended
+again as they stand, which is safe.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeAlias
+
+from recovery.core.errors import StoreUnavailable
+from recovery.ports import Append, AppendResult
+from recovery.storage import forks
+
+BATCH_MAX: Final = 256
+"""Appends of one transaction: beyond that a follower waits longer for the others than it saves by sharing their sync."""
+
+
+class Appending(Protocol):
+    """The one method of a journal that is needed here."""
+
+    def append(self, batch: Sequence[Append]) -> list[AppendResult]: ...
+
+
+Wake: TypeAlias = "Callable[[list[Ticket]], None]"
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """One append that is waited for.
+
+    wake: told, in the leader's thread, which of its tickets have been answered; None: a thread waits for `turn`. about: its caller's own.
+    """
+
+    append: Append
+    wake: Wake | None = None
+    about: Any = None
+    turn: threading.Event = field(default_factory=threading.Event)  # set when it is answered, or has been given the lead
+    result: AppendResult | None = None
+    error: Exception | None = None
+
+    @property
+    def answered(self) -> bool:
+        return self.result is not None or self.error is not None
+
+    def outcome(self) -> AppendResult:
+        """Raises what the journal raised for this append."""
+        if self.error is not None:
+            raise self.error
+        assert self.result is not None
+        return self.result
+
+
+class Committer:
+    """Commits for all callers of one journal in this process."""
+
+    def __init__(self, journal: Appending) -> None:
+        self._journal = journal
+        self._begin()
+        forks.watch(self)
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._queue: deque[Ticket] = deque()
+        self._leader: object | None = None
+        self._pump: threading.Thread | None = None
+        self._called = threading.Condition(self._lock)  # the pump leads, or is to end
+        self._closing = False
+
+    def forked(self) -> None:
+        self._begin()  # what the parent's threads wait for is the parent's
+
+    def commit(self, append: Append) -> AppendResult:
+        """Append, with whatever else is waiting. Returns when its fate is known; raises what the journal raises."""
+        ticket = Ticket(append)
+        try:
+            self._see_to(ticket)
+        finally:
+            self._leave(ticket)  # a second time: an interrupt can strike where the first one stands, and the lead must not be lost
+        return ticket.outcome()
+
+    def _see_to(self, ticket: Ticket) -> None:
+        try:
+            with self._lock:
+                self._queue.append(ticket)
+                leads = self._leader is None
+                if leads:
+                    self._leader = ticket
+            if not leads:
+                ticket.turn.wait()
+            while not ticket.answered:
+                self._commit_next(ticket)
+        finally:
+            self._leave(ticket)
+
+    def submit(self, append: Append, wake: Wake, about: Any) -> Ticket:
+        """Have it appended by somebody else. Returns at once; `wake` is called in another thread, once for all its tickets of a batch."""
+        ticket = Ticket(append, wake, about)
+        with self._lock:
+            self._queue.append(ticket)
+            if self._leader is None:
+                self._lend()
+        return ticket
+
+    def close(self) -> None:
+        """Let the thread end once nothing is queued. A later `submit` starts another."""
+        with self._lock:
+            pump, self._pump = self._pump, None
+            self._closing = True
+            self._called.notify()
+        if pump is not None and pump is not threading.current_thread():
+            pump.join()
+
+    # -- leading -------------------------------------------------------------------------------------------------------
+
+    def _commit_next(self, mine: Ticket | None = None) -> None:
+        batch: list[Ticket] = []
+        try:
+            with self._lock:
+                while self._queue and len(batch) < BATCH_MAX:
+                    batch.append(self._queue[0])
+                    self._queue.popleft()
+            self._answer(batch)
+        except BaseException:  # an interrupted leader; raised again
+            with self._lock:
+                self._queue.extendleft(ticket for ticket in reversed(batch) if not ticket.answered and ticket is not mine)
+            raise
+        finally:
+            _tell([ticket for ticket in batch if ticket.answered])
+
+    def _answer(self, batch: list[Ticket]) -> None:
+        try:
+            for ticket, result in zip(batch, self._journal.append([ticket.append for ticket in batch]), strict=True):
+                ticket.result = result
+        except StoreUnavailable as error:
+            for ticket in batch:
+                ticket.error = _own(error)
+        except Exception as error:  # noqa: BLE001  # it belongs to whoever's append cannot be: to the only one, or to one of them
+            if len(batch) == 1:
+                batch[0].error = error
+                return
+            for ticket in batch:
+                self._answer([ticket])
+
+    def _leave(self, ticket: Ticket) -> None:
+        """Whoever has its answer, or is interrupted, leads no longer and is waited for by nobody."""
+        if ticket.answered and self._leader is not ticket:
+            return
+        with self._lock:
+            if not ticket.answered and ticket in self._queue:
+                self._queue.remove(ticket)
+            if self._leader is ticket:
+                self._hand_on()
+
+    def _hand_on(self) -> None:
+        """Let the first thread that waits lead; none waits: the pump. Called with the lock."""
+        following = next((ticket for ticket in self._queue if ticket.wake is None), None)
+        if following is not None:
+            self._leader = following
+            following.turn.set()
+        elif self._queue:
+            self._lend()
+        else:
+            self._leader = None
+
+    def _lend(self) -> None:
+        """Let the pump lead. Called with the lock."""
+        if self._pump is None:
+            self._closing = False
+            self._pump = threading.Thread(target=self._lead_for_loops, name="recovery-commits", daemon=True)
+            self._leader = self._pump
+            self._pump.start()
+        else:
+            self._leader = self._pump
+            self._called.notify()
+
+    def _lead_for_loops(self) -> None:
+        me = threading.current_thread()
+        while True:
+            with self._lock:
+                while self._leader is not me:
+                    if self._closing or self._pump is not me:
+                        return
+                    self._called.wait()
+            while self._queue:
+                self._commit_next()
+            with self._lock:
+                if not self._queue:
+                    self._leader = None
+
+
+def _own(error: StoreUnavailable) -> StoreUnavailable:
+    """An error of one's own: one that several threads raise would gather the tracebacks of all of them."""
+    mine = copy(error)
+    mine.__cause__ = error
+    return mine
+
+
+def _tell(answered: list[Ticket]) -> None:
+    by_wake: defaultdict[Wake, list[Ticket]] = defaultdict(list)
+    for ticket in answered:
+        if ticket.wake is None:
+            ticket.turn.set()
+        else:
+            by_wake[ticket.wake].append(ticket)
+    for wake, tickets in by_wake.items():
+        wake(tickets)
