@@ -21,6 +21,7 @@ from recovery.drivers.sync import SyncDriver, finish
 from recovery.operators.fitting import Fit, fit
 from recovery.ports import Journal
 from recovery.storage.exported import imported, imported_file
+from recovery.storage.committing import Committer
 from recovery.storage.memory import MemoryJournal
 from recovery.storage.reading import Loaded, read
 
@@ -60,7 +61,8 @@ def _fit(namespace: str, loaded: Loaded, workflows: Workflows) -> Fit:
     workflow = workflows.of(loaded.run.workflow, loaded.opened.version)
     if workflow is None:
         raise WorkflowUnknown(run_id=loaded.run.run_id, workflow=loaded.run.workflow, known=", ".join(sorted(workflows)) or "none")
-    surroundings = Surroundings(MemoryJournal(namespace), SystemClock(), None)
+    journal = MemoryJournal(namespace)
+    surroundings = Surroundings(journal, SystemClock(), Committer(journal))
     if workflow.is_async:
         return asyncio.run(AsyncDriver(surroundings).drive(fit(loaded, workflow)))
     return finish(SyncDriver(surroundings).drive(fit(loaded, workflow)))
