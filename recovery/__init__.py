@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from recovery.definitions.async_run import AsyncRun
     from recovery.definitions.batched import Batched
     from recovery.definitions.call import Call
+    from recovery.definitions.child import AsyncChild, BoundWorkflow, Child
     from recovery.definitions.deadline import Deadline
     from recovery.definitions.effect import Bound, Effect, effect
     from recovery.definitions.environment import Environment
@@ -50,12 +51,15 @@ _HOMES = {
     "Accepted": "recovery.definitions.answer",
     "Answer": "recovery.definitions.answer",
     "Applied": "recovery.definitions.run",
+    "AsyncChild": "recovery.definitions.child",
     "AsyncEngine": "recovery.engine",
     "AsyncRun": "recovery.definitions.async_run",
     "Batched": "recovery.definitions.batched",
     "Bound": "recovery.definitions.effect",
+    "BoundWorkflow": "recovery.definitions.child",
     "Budget": "recovery.core.policy",
     "Call": "recovery.definitions.call",
+    "Child": "recovery.definitions.child",
     "Closed": "recovery.definitions.answer",
     "Compensated": "recovery.core.compensation",
     "Contradiction": "recovery.definitions.recovered",
@@ -99,12 +103,15 @@ __all__ = [
     "Accepted",
     "Answer",
     "Applied",
+    "AsyncChild",
     "AsyncEngine",
     "AsyncRun",
     "Batched",
     "Bound",
+    "BoundWorkflow",
     "Budget",
     "Call",
+    "Child",
     "Closed",
     "Compensated",
     "Contradiction",

@@ -1,5 +1,13 @@
 """Every error of the package. The public face of `core.errors`, whose docstring draws the tree."""
 
+from recovery.core.child_errors import (
+    ChildDiverged,
+    ChildFailed,
+    ChildInDoubt,
+    ChildOpen,
+    ChildRefused,
+    ChildWaits,
+)
 from recovery.core.effect_errors import (
     CompensationStuck,
     EffectError,
@@ -65,6 +73,12 @@ from recovery.core.order_errors import RunCancelled, RunPaused
 __all__ = [
     "AppNotFound",
     "CheckpointError",
+    "ChildDiverged",
+    "ChildFailed",
+    "ChildInDoubt",
+    "ChildOpen",
+    "ChildRefused",
+    "ChildWaits",
     "CompensationStuck",
     "ConcurrentStep",
     "DeadlinePassed",

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard
 
-from recovery.claims import World, existing, find, held_while, load, owned, take, visit
-from recovery.core.chain import chained, genesis
+from recovery.claims import World, existing, find, held_while, load, take, visit
+from recovery.core.child_errors import ChildInDoubt, ChildOpen
 from recovery.core.contracts import Contract, microseconds
 from recovery.core.contradictions import need_a_person
 from recovery.core.effect_errors import EffectInDoubt, Unresolved
 from recovery.core.entries import JSON, Decision, Opened, OutcomeKind, Override, Settled, Status, Verdict
 from recovery.core.errors import (
-    DecisionFailed,
     Diverged,
     HeadMoved,
     RecoveryError,
-    ReplayError,
     RunDiverged,
     RunFailed,
     RunHeld,
@@ -28,27 +26,26 @@ from recovery.core.errors import (
     RunInputDiffers,
     RunUnsettled,
     TimerPending,
-    UsageError,
     WorkflowUnknown,
 )
 from recovery.core.history import History, fold
-from recovery.core.ids import ROOT, Epoch, check_run_id
+from recovery.core.ids import ROOT, check_run_id
 from recovery.core.instants import moment
 from recovery.core.judgement import CONTRADICTED
+from recovery.core.kin import Kin
 from recovery.core.machine import Machine, Unwind
 from recovery.core.operations import Append, Execute, Now, Raised, Returned, Use
 from recovery.core.order_errors import RunCancelled
 from recovery.core.orders import held_back
 from recovery.core.rows import Action, ParkingReason
-from recovery.crashpoints import around
 from recovery.definitions.recovered import Contradiction, Recovered, StepVerdict
 from recovery.definitions.undoing import contradictions
 from recovery.definitions.workflow import Workflow
 from recovery.hindsight import record, reread
 from recovery.obeying import cancelled_end, disobeyed, may_end, obeyed, orders
-from recovery.ports import NewRun, RunRow
+from recovery.offspring import Offspring, opened, tell_parent
+from recovery.ports import RunRow
 from recovery.storage.reading import ENDS, Loaded, read
-from recovery.storage.resting import rest
 from recovery.storage.writer import Writer
 
 
@@ -58,10 +55,10 @@ async def run(world: World, run_id: str, workflow: Workflow[..., Any], given: JS
     digest = workflow.digest(given)
     row = await find(run_id)
     if row is None:
-        opened = Opened(workflow=workflow.name, version=workflow.version, input=given, input_digest=digest, at_us=await Now())
-        mine = await _open(world, run_id, opened)
+        first = Opened(workflow=workflow.name, version=workflow.version, input=given, input_digest=digest, at_us=await Now())
+        mine = await opened(world, run_id, first, Status.RUNNING)
         if mine is not None:
-            return await held_while(world, mine, lambda: _begun(world, mine, opened, workflow))
+            return await held_while(world, mine, lambda: _begun(world, mine, first, workflow))
         row = await find(run_id)
         assert row is not None, "a run id that is taken stays taken"
     if row.workflow != workflow.name:
@@ -90,18 +87,6 @@ async def look(world: World, run_id: str) -> Recovered[Any]:
     return _report(run_id, row.workflow, row.status, error=error, next_look_us=row.next_look_us, against=against)
 
 
-async def _open(world: World, run_id: str, opened: Opened) -> RunRow | None:
-    """Store the run and its first entry, owned by us. None: somebody else took the run id."""
-    namespace, incarnation = await Use(lambda journal: (journal.namespace(), journal.incarnation()))
-    owner = world.owner()
-    rested = rest(opened)
-    row = chained(genesis(namespace, run_id), 1, "opened", ROOT, rested.body, Epoch(incarnation, 1), world.token())
-    about = (run_id, opened.workflow, opened.input_digest, Status.RUNNING, owner, world.lease_term_us, opened.at_us)
-    new = NewRun(*about, rows=(row,), payloads=rested.payloads)
-    with around("open"):
-        return await owned(run_id, owner, lambda journal: journal.open_run(new))
-
-
 async def _continue(world: World, row: RunRow, if_head: str | None = None) -> Recovered[Any]:
     """A settled run's original outcome, or the rest of an unsettled one."""
     _check_head(row, if_head)
@@ -115,6 +100,7 @@ async def _continue(world: World, row: RunRow, if_head: str | None = None) -> Re
         row = await take(world, row)
     if row.status.settled:
         loaded = await record(world, await load(row.run_id))
+        await tell_parent(loaded.opened, row.run_id, row.status)  # who settled it may have died before
         return _settled(world, loaded.run, loaded.history, against=await _against(world, loaded))
 
     async def rest(loaded: Loaded) -> Recovered[Any]:
@@ -124,9 +110,9 @@ async def _continue(world: World, row: RunRow, if_head: str | None = None) -> Re
     return await visit(world, row, rest)
 
 
-async def _begun(world: World, row: RunRow, opened: Opened, workflow: Workflow[..., Any]) -> Recovered[Any]:
+async def _begun(world: World, row: RunRow, first: Opened, workflow: Workflow[..., Any]) -> Recovered[Any]:
     """A run that we have just stored. Whoever gives it up reads its inbox once more."""
-    history = fold(row.run_id, [opened])
+    history = fold(row.run_id, [first])
     came = await _go(world, row, history, {}, workflow)
     return came if came.status.settled or not await disobeyed(history) else await _obeying(world, await load(row.run_id))
 
@@ -189,6 +175,7 @@ async def _go(
         same_bytes=history.opened.version == workflow.version,
         holds=world.held_contracts,
         heard=lambda: orders(world.messages(row.run_id)),
+        kin=Kin(history.opened.depth, Offspring(world, _continue)),
     )
     assert row.owner is not None
     writer = Writer(row.run_id, row.owner.token, row.epoch, row.head, row.head_digest, world.token, contracts)
@@ -212,6 +199,8 @@ async def _end(world: World, row: RunRow, machine: Machine, writer: Writer, ende
     await writer.commit(Append(entries, status, None, CONTRADICTED if disputed else ""))
     for entry in entries:
         history.add(entry)
+    assert history.opened is not None
+    await tell_parent(history.opened, row.run_id, status)
     against = contradictions(history, machine.contracts, machine.calls, ended.at_us)
     return _settled(world, row, history, machine, against=against)
 
@@ -235,13 +224,7 @@ async def _executed(workflow: Workflow[..., Any], given: JSON, machine: Machine,
 
 
 def _can_be_better(came: Returned | Raised, machine: Machine) -> TypeGuard[Raised]:
-    """Whether a later try can still end this run: the code was wrong and nothing happened, or a decision could not be made this time."""
-    if not isinstance(came, Raised):
-        return False
-    undecided = [entry.step for entry in machine.unsaid(0)]
-    return isinstance(came.error, UsageError | ReplayError) or (
-        isinstance(came.error, DecisionFailed) and came.error.step in undecided
-    )
+    return isinstance(came, Raised) and machine.leaves_open(came.error)
 
 
 async def _ending(workflow: Workflow[..., Any], came: Returned | Raised) -> Settled:
@@ -258,7 +241,9 @@ async def _stopped(row: RunRow, machine: Machine, writer: Writer, error: Recover
     match error:
         case EffectInDoubt():
             status = Status.HELD if error.reason is ParkingReason.HELD else Status.IN_DOUBT
-        case Unresolved() | TimerPending():
+        case ChildInDoubt():
+            status = Status.IN_DOUBT
+        case ChildOpen() | Unresolved() | TimerPending():
             status = Status.WAITING
         case RunHeld():
             status = Status.HELD

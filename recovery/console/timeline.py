@@ -16,6 +16,7 @@ from rich.text import Text
 
 from recovery.console import words
 from recovery.core import entries
+from recovery.core.children import settlement
 from recovery.core.contracts import Contract
 from recovery.core.entries import (
     Answered,
@@ -41,6 +42,7 @@ _STYLES: Final = {
     "opened": "bold", "claimed": "yellow", "decided": "magenta", "intended": "cyan", "undoing": "bold yellow", "attempt": "bold cyan", "observed": "blue",
     "adopted": "bold green", "completed": "bold green", "rejected": "bold yellow", "not executed": "bold yellow", "verdict": "yellow",
     "diverged": "bold red", "failed": "bold red", "cancelled": "bold yellow", "late evidence": "bold yellow", "operator": "bold magenta",
+    "started": "cyan", "waits": "yellow",
 }  # fmt: skip
 _SAID: Final = {
     AnswerKind.REFUSED: "it was refused",
@@ -123,7 +125,8 @@ def _told(entry: Entry, contracts: dict[str, Contract]) -> Iterator[Line]:
     match entry:
         case Opened():
             text = f"workflow {words.bounded(entry.workflow)}, version {words.bounded(entry.version)}"
-            yield Line("opened", entry.at_us, "", text, (f"input {words.value(entry.input)}",))
+            whose = (f"child of run {entry.parent}, step {entry.parent_step}",) if entry.parent else ()
+            yield Line("opened", entry.at_us, "", text, (f"input {words.value(entry.input)}", *whose))
         case Decision():
             yield _decision(entry)
         case Intent():
@@ -156,6 +159,8 @@ def _decision(entry: Decision) -> Line:
             return Line("decided", entry.at_us, "", f"to go by patch {entry.step.partition('/')[2].rpartition('#')[0]}")
         case entries.UNDOING:
             return _undoing(entry)
+        case entries.CHILD | entries.AWAITED | entries.ADOPTED:
+            return _about_child(entry)
         case entries.FIRED:
             return Line("decided", entry.at_us, branch_of(entry.step), "the time has come")
         case _:
@@ -170,6 +175,21 @@ def _undoing(entry: Decision) -> Line:
         () if quiet_at_us is None else (f"from {words.exact(quiet_at_us)} on: until then a copy of what is undone could still act",)
     )
     return Line("undoing", entry.at_us, entry.step, ", then ".join(words.bounded(step) for step in steps) or "nothing", waits)
+
+
+def _about_child(entry: Decision) -> Line:
+    run_id = words.bounded(entry.value["run_id"])
+    if entry.form == entries.CHILD:
+        detached = ", detached" if entry.value["detached"] else ""
+        return Line(
+            "started", entry.at_us, entry.step, f"child {run_id} of workflow {words.bounded(entry.value['workflow'])}{detached}"
+        )
+    if entry.form == entries.AWAITED:
+        return Line("waits", entry.at_us, entry.step, f"for child {run_id}")
+    settled = settlement(entry)
+    if settled.outcome is OutcomeKind.APPLIED:
+        return Line("adopted", entry.at_us, entry.step, f"{words.value(settled.value)} from child {run_id}")
+    return Line("adopted", entry.at_us, entry.step, f"the failure of child {run_id}: {words.bounded(settled.error)}")
 
 
 def _intent(entry: Intent, contract: Contract | None) -> Line:

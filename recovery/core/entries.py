@@ -157,6 +157,10 @@ class Opened:
     input_digest: str
     at_us: int
     format: int = ENTRY_FORMAT
+    parent: str = ""  # the run that started this one; "" for a run that nobody started but its caller
+    parent_step: str = ""  # where it did
+    depth: int = 0  # how many runs are above it
+    detached: bool = False  # its parent neither waits for it nor takes it along when it is cancelled
 
 
 BRANCHES: Final = "branches"
@@ -168,6 +172,9 @@ FIRED: Final = "fired"
 PATCHED: Final = "patched"
 UNDOING: Final = "undoing"
 DEADLINE: Final = "deadline"
+CHILD: Final = "child"
+AWAITED: Final = "awaited"
+ADOPTED: Final = "adopted"
 
 FORMS: Final = {
     "": "a decision", BRANCHES: "branches", NOW: "a reading of the clock", RANDOM: "a random number", UUID: "a random UUID",
@@ -176,6 +183,9 @@ FORMS: Final = {
     PATCHED: "a patch",
     UNDOING: "an undoing",
     DEADLINE: "a deadline",
+    CHILD: "the start of a child",
+    AWAITED: "a wait for a child",
+    ADOPTED: "the outcome of a child",
 }  # fmt: skip
 """What a decision can be, for people: a function's choice, or a fact that the run itself draws or notes."""
 

@@ -3,17 +3,19 @@
     RecoveryError
       UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, NotObservable, NotAttributed, ScopeUnknown,
                         ConcurrentStep, StepNotAwaited, WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError, StepNotFound, StepSettled,
-                        OverrideRefused
+                        OverrideRefused, ChildRefused
       JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged, StoreUnavailable, RunForgotten
       OwnershipError    LeaseUnavailable, FencedOut, HeadMoved
       EffectError       EffectInDoubt (CompensationStuck), EffectInterrupted, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved, NotLicensed, KeyStillAsked
       RunFailed, RunCancelled, RunHeld (RunPaused), RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted, TimerPending,
       DeadlinePassed
+      ChildFailed
+      ChildOpen         ChildInDoubt, ChildDiverged, ChildWaits
       ReplayError       Diverged, IncompatibleVersion, ValueUnreadable
       CheckpointError   in recovery.checkpoint.errors
     InvariantViolated(AssertionError)      our bug; outside the tree, so that nobody catches it by habit
 
-The branch of EffectError is in `effect_errors`, what orders come to in `order_errors`. Owns what an error says: whether it happened, did not, or might have; who acts next; and, last, how. Fields are
+The branch of EffectError is in `effect_errors`, what orders come to in `order_errors`, what is said of children in `child_errors`. Owns what an error says: whether it happened, did not, or might have; who acts next; and, last, how. Fields are
 keyword-only, plain values, and survive pickling, copying and process boundaries.
 """
 

@@ -14,7 +14,15 @@ from typing import Any, Final, NamedTuple
 
 from recovery.core.effect_errors import EffectInterrupted, KeyReused
 from recovery.core.entries import BRANCHES, FIRED, FORMS, NOW, PATCHED, Decision, Entry, Status
-from recovery.core.errors import Diverged, InvariantViolated, RecoveryError, ReplayError, StepInterrupted, UsageError
+from recovery.core.errors import (
+    DecisionFailed,
+    Diverged,
+    InvariantViolated,
+    RecoveryError,
+    ReplayError,
+    StepInterrupted,
+    UsageError,
+)
 from recovery.core.gathering import Gate, Gathering
 from recovery.core.history import DecisionStep, EffectStep, History, Step
 from recovery.core.ids import ROOT, branch_of, check_step_name, step_id
@@ -195,6 +203,12 @@ class Execution:
         paths = list(upwards(branch))[::-1] + [path for path in self._unsaid if path != branch and lies_in(path, branch)]
         unsaid = [entry for path in paths for entry in self._unsaid.get(path, [])]
         return [replace(entry, at_us=entry.at_us or at_us) for entry in (*unsaid, *self.noted)]
+
+    def leaves_open(self, error: Exception) -> bool:
+        """Whether a later try can still end this run: the code was wrong and nothing happened, or a decision could not be made this time."""
+        if isinstance(error, DecisionFailed):
+            return any(entry.step == error.step for entry in self.unsaid(0))
+        return isinstance(error, UsageError | ReplayError)
 
     def stop(self, error: RecoveryError, branch: str | None = None) -> Unwind:
         """Poison a branch and where it was begun from, or the whole run: nothing may begin there after this."""

@@ -11,7 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from recovery.core.entries import (
+    ADOPTED,
+    AWAITED,
     BRANCHES,
+    CHILD,
     FIRED,
     PATCHED,
     TIMER,
@@ -113,6 +116,11 @@ class History:
     divergence: Verdict | None = None  # while nothing but orders came after it
     overrides: list[Override] = field(default_factory=list)  # about the run itself
     completed: list[str] = field(default_factory=list)  # steps with an outcome, in the order in which they came to it
+    children: dict[str, Decision] = field(default_factory=dict)  # the starts of children, by their run id
+    adopted: dict[str, Decision] = field(default_factory=dict)  # the first adoption of each child's outcome, by its run id
+    awaited: dict[str, Decision] = field(
+        default_factory=dict
+    )  # what was last said of a wait for a child, by step; no step of its own
     length: int = 0
 
     @property
@@ -153,6 +161,8 @@ class History:
             return
         if isinstance(entry, Decision):
             self._require(entry.step not in self.steps, f"step {entry.step} is recorded twice")
+            if entry.form in {CHILD, AWAITED, ADOPTED} and self._about_child(entry):
+                return
             self.steps[entry.step] = DecisionStep(self.length, entry)
             if entry.form not in {BRANCHES, TIMER, PATCHED, UNDOING}:
                 self.completed.append(branch_of(entry.step) if entry.form == FIRED else entry.step)
@@ -173,6 +183,22 @@ class History:
         there = self.steps.get(entry.step)
         timer = isinstance(there, DecisionStep) and entry.form == there.decision.form == TIMER
         return timer and replace(there.decision, at_us=entry.at_us) == entry  # type: ignore[union-attr]  # a timer is a DecisionStep
+
+    def _about_child(self, entry: Decision) -> bool:
+        """Keep what this says of a child; whether that is all, since a wait is no step: code that no longer waits has done nothing by it."""
+        run_id = entry.value.get("run_id") if isinstance(entry.value, dict) else None
+        if not isinstance(run_id, str):
+            raise self._illegal(f"step {entry.step} names no child")
+        if entry.form == AWAITED:
+            self.awaited[entry.step] = entry
+            return True
+        if entry.form == CHILD:
+            self._require(run_id not in self.children, f"child {run_id} is started twice")
+            self.children[run_id] = entry
+        else:
+            self._require(run_id in self.children, f"the outcome of {run_id}, which is no child of this run")
+            self.adopted.setdefault(run_id, entry)
+        return False
 
     def is_diverged_by(self, verdict: Verdict) -> bool:
         """Whether this very divergence is what the journal ends with (saying it again would be no news)."""

@@ -14,7 +14,8 @@ from uuid import UUID
 
 from recovery.core.errors import InvalidName
 
-RUN_ID_PATTERN: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+RUN_ID_LENGTH_MAX: Final = 128  # characters
+RUN_ID_PATTERN: Final = re.compile(rf"[A-Za-z0-9._:-]{{1,{RUN_ID_LENGTH_MAX}}}")
 STEP_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 KEY_LENGTH_MAX: Final = 255  # characters; the longest carrier in the field (an Idempotency-Key header) takes 255
 SCOPE_LENGTH_MAX: Final = 1000  # characters

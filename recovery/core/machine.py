@@ -39,6 +39,7 @@ from recovery.core.history import EffectStep, Step
 from recovery.core.ids import Epoch, branch_of, digest_bytes, step_id
 from recovery.core.instants import iso
 from recovery.core.judgement import Judgement, conclude
+from recovery.core.kin import Kin
 from recovery.core.misfits import asked_effect, other_meaning, other_request
 from recovery.core.operations import (
     Ask,
@@ -69,7 +70,7 @@ class Machine(Execution):
     same_bytes: the code is of the version that opened the run; another one may make other bytes of the same arguments (A5).
     holds: contracts under which nothing is sent, by digest or name, as they were last read; asked for at each judgement.
     heard: orders about the run, as they were last read; those that its history has not taken in yet are, at its next step.
-    requests: what the workflow asked for, by step.
+    requests: what the workflow asked for, by step. kin: its children.
     """
 
     epoch: Epoch
@@ -82,6 +83,7 @@ class Machine(Execution):
     heard: Callable[[], Sequence[Override]] = tuple
     judgements: list[tuple[EffectStep, Judgement]] = field(default_factory=list)
     requests: dict[str, Request] = field(default_factory=dict)
+    kin: Kin = field(default_factory=Kin)
 
     @property
     def calls(self) -> dict[str, Any]:

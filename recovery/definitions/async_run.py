@@ -17,6 +17,7 @@ from recovery.definitions.run import Applied, Rejected
 from recovery.definitions.saga import AsyncSaga
 
 if TYPE_CHECKING:
+    from recovery.definitions.child import AsyncChild, BoundWorkflow
     from recovery.definitions.effect import Bound, Effect
 
 P = ParamSpec("P")
@@ -49,6 +50,11 @@ class AsyncSession(Protocol):
     def compensate(self, name: str, keeps: Sequence[Effect[..., Any]]) -> Coroutine[Any, Any, Compensated]: ...
     def saga(self, name: str, keeps: Sequence[Effect[..., Any]]) -> AsyncSaga: ...
     def branch(self, name: str) -> AsyncRun: ...
+    def start(
+        self, bound: BoundWorkflow[Any], run_id: str | None, name: str | None, *, detached: bool
+    ) -> Coroutine[Any, Any, AsyncChild[Any]]: ...
+    def await_child(self, child: AsyncChild[Any]) -> Coroutine[Any, Any, Any]: ...
+    def call_child(self, bound: BoundWorkflow[Any], run_id: str | None, name: str | None) -> Coroutine[Any, Any, Any]: ...
     def gather(
         self, bodies: Sequence[Callable[[AsyncRun], Coroutine[Any, Any, Any]]], limit: int | None, name: str
     ) -> Coroutine[Any, Any, list[Any]]: ...
@@ -141,6 +147,23 @@ class AsyncRun:
         An effect without a compensation is refused inside before it is sent, unless `keeps` says that it stays. Doubt, an interrupt, a
         cancellation and an error in the code (UsageError) undo nothing: the run goes on from there when it can."""
         return self._session.saga(name, keeps)
+
+    def start(
+        self, bound: BoundWorkflow[T], *, run_id: str | None = None, name: str | None = None, detached: bool = False
+    ) -> Coroutine[Any, Any, AsyncChild[T]]:
+        """Start a child: a run of its own, stored when this has been awaited, and executed when it is waited for or recovered.
+
+        run_id: the child's; by default one that is derived from this run and this step. detached: this run does not wait for it at its end.
+        Raises ChildRefused where another run has the id, and WorkflowUnknown where the engine has no such workflow, before anything happens."""
+        return self._session.start(bound, run_id, name, detached=detached)
+
+    def await_child(self, child: AsyncChild[T]) -> Coroutine[Any, Any, T]:
+        """The outcome of a child, which is executed here unless somebody else works on it. Raises ChildFailed with the child's own failure."""
+        return self._session.await_child(child)
+
+    def call_child(self, bound: BoundWorkflow[T], *, run_id: str | None = None, name: str | None = None) -> Coroutine[Any, Any, T]:
+        """Start a child and wait for its outcome."""
+        return self._session.call_child(bound, run_id, name)
 
     def branch(self, name: str) -> AsyncRun:
         """A branch with an order of steps of its own, for a task of yours; `gather` and `map` make theirs themselves."""

@@ -16,6 +16,7 @@ from recovery.definitions.deadline import Deadline
 from recovery.definitions.saga import Saga
 
 if TYPE_CHECKING:
+    from recovery.definitions.child import BoundWorkflow, Child
     from recovery.definitions.effect import Bound, Effect
     from recovery.definitions.rejection import Rejection
 
@@ -62,6 +63,9 @@ class Session(Protocol):
     def compensate(self, name: str, keeps: Sequence[Effect[..., Any]]) -> Compensated: ...
     def saga(self, name: str, keeps: Sequence[Effect[..., Any]]) -> Saga: ...
     def branch(self, name: str) -> Run: ...
+    def start(self, bound: BoundWorkflow[Any], run_id: str | None, name: str | None, *, detached: bool) -> Child[Any]: ...
+    def await_child(self, child: Child[Any]) -> Any: ...
+    def call_child(self, bound: BoundWorkflow[Any], run_id: str | None, name: str | None) -> Any: ...
     def gather(self, bodies: Sequence[Callable[[Run], Any]], limit: int | None, name: str) -> list[Any]: ...
     def map(self, fn: Callable[[Run, Any], Any], items: Iterable[Any], limit: int, name: str) -> list[Any]: ...
 
@@ -141,6 +145,23 @@ class Run:
         An effect without a compensation is refused inside before it is sent, unless `keeps` says that it stays. Doubt, an interrupt and an error
         in the code (UsageError) undo nothing: the run goes on from there when it can."""
         return self._session.saga(name, keeps)
+
+    def start(
+        self, bound: BoundWorkflow[T], *, run_id: str | None = None, name: str | None = None, detached: bool = False
+    ) -> Child[T]:
+        """Start a child: a run of its own, stored when this returns, and executed when it is waited for or recovered.
+
+        run_id: the child's; by default one that is derived from this run and this step. detached: this run does not wait for it at its end.
+        Raises ChildRefused where another run has the id, and WorkflowUnknown where the engine has no such workflow, before anything happens."""
+        return self._session.start(bound, run_id, name, detached=detached)
+
+    def await_child(self, child: Child[T]) -> T:
+        """The outcome of a child, which is executed here unless somebody else works on it. Raises ChildFailed with the child's own failure."""
+        return self._session.await_child(child)  # type: ignore[no-any-return]
+
+    def call_child(self, bound: BoundWorkflow[T], *, run_id: str | None = None, name: str | None = None) -> T:
+        """Start a child and wait for its outcome."""
+        return self._session.call_child(bound, run_id, name)  # type: ignore[no-any-return]
 
     def branch(self, name: str) -> Run:
         """A branch with an order of steps of its own, for a thread of yours; `gather` and `map` make theirs themselves."""

@@ -16,6 +16,8 @@ from recovery.codec import Codec, fingerprint
 from recovery.core.entries import JSON
 from recovery.core.errors import DefinitionError, ValueNotStorable
 from recovery.definitions.async_run import AsyncRun
+from recovery.definitions.child import BoundWorkflow
+from recovery.definitions.effect import IN_WORKFLOW
 from recovery.definitions.rejection import Rejection, encode_rejection
 from recovery.definitions.replies import error_name, message_of
 from recovery.definitions.run import Run
@@ -41,7 +43,7 @@ class Failure:
 
 
 class Workflow(Generic[P, R]):
-    """A definition. Run it with an engine: `engine.run(run_id, workflow, ...)`."""
+    """A definition. Run it with an engine: `engine.run(run_id, workflow, ...)`; calling it binds the arguments of a child."""
 
     def __init__(self, fn: Callable[..., Any], *, name: str, version: str, frame: FrameType | None) -> None:
         self.fn = fn
@@ -61,6 +63,11 @@ class Workflow(Generic[P, R]):
     @property
     def is_async(self) -> bool:
         return self.signature.is_async
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> BoundWorkflow[R]:
+        """The workflow with its arguments, for `run.start` and `run.call_child`; does nothing else. Raises ValueNotStorable and TypeError."""
+        bound = BoundWorkflow(self, self.bind(*args, **kwargs))
+        return bound.start_is_owed() if IN_WORKFLOW.get() else bound
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, JSON]:
         """The input in stored form, by parameter name. Raises ValueNotStorable."""

@@ -16,6 +16,8 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 from weakref import WeakKeyDictionary, ref
 
+from recovery.core.child_errors import ChildFailed
+from recovery.core.children import JOINED
 from recovery.core.compensation import Compensated
 from recovery.core.entries import NOW, RANDOM
 from recovery.core.entries import UUID as UUID_FORM
@@ -24,11 +26,13 @@ from recovery.core.ids import ROOT
 from recovery.core.operations import Op
 from recovery.core.orders import heeding
 from recovery.definitions.async_run import AsyncRun
+from recovery.definitions.child import AsyncChild, BoundWorkflow
 from recovery.definitions.deadline import SettingDeadline
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.run import Applied, Rejected
 from recovery.definitions.saga import AsyncSaga, kept_names
+from recovery.drivers import children
 from recovery.drivers.asking import Surroundings, bound_call
 from recovery.drivers.branching import Branching, bodies_of, width
 from recovery.drivers.loop import Driver
@@ -97,7 +101,15 @@ class AsyncDriver(Driver):
         await asyncio.sleep(seconds)
 
     async def run_workflow(self, session: Session, invoke: Callable[[Any], Any]) -> Any:
-        return await invoke(AsyncRun(AsyncSession(self, session)))
+        face = AsyncSession(self, session)
+        try:
+            value = await invoke(AsyncRun(face))
+        except Exception as error:
+            with suppress(ChildFailed):  # the workflow's own failure stands
+                await face.join(error)
+            raise
+        await face.join(None)
+        return value
 
 
 class AsyncSession:
@@ -159,6 +171,32 @@ class AsyncSession:
 
     def branch(self, name: str) -> AsyncRun:
         return self._run(self._session.machine.branch(name, self._branch))
+
+    def start(
+        self, bound: BoundWorkflow[Any], run_id: str | None, name: str | None, *, detached: bool
+    ) -> Coroutine[Any, Any, AsyncChild[Any]]:
+        bound = children.bound_workflow(bound, "start", is_async=True)
+
+        async def started(step: str) -> AsyncChild[Any]:
+            child = await children.start(self._session, step, bound, run_id, detached=detached)
+            return AsyncChild(child, bound.decode, self.await_child)
+
+        return self._step(name or bound.workflow.name, started)
+
+    def await_child(self, child: AsyncChild[Any]) -> Coroutine[Any, Any, Any]:
+        return self._step(children.RESULT, lambda step: children.adopt(self._session, step, child))
+
+    def call_child(self, bound: BoundWorkflow[Any], run_id: str | None, name: str | None) -> Coroutine[Any, Any, Any]:
+        return self._called(self.start(bound, run_id, name, detached=False))
+
+    async def _called(self, starting: Coroutine[Any, Any, AsyncChild[Any]]) -> Any:
+        return await self.await_child(await starting)
+
+    async def join(self, error: Exception | None) -> None:
+        """The workflow has ended: wait for the children that it has not waited for. Raises ChildFailed, and Unwind."""
+        handles = [AsyncChild(each, lambda _: None, self.await_child) for each in children.to_join(self._session.machine, error)]
+        if handles:
+            await self.map(lambda run, child: run.await_child(child), handles, children.JOINS_MAX, JOINED)
 
     def map(
         self, fn: Callable[[AsyncRun, Any], Coroutine[Any, Any, Any]], items: Iterable[Any], limit: int, name: str

@@ -8,10 +8,13 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+from recovery.core.child_errors import ChildFailed
+from recovery.core.children import JOINED
 from recovery.core.compensation import Compensated
 from recovery.core.entries import NOW, RANDOM
 from recovery.core.entries import UUID as UUID_FORM
@@ -20,11 +23,13 @@ from recovery.core.gathering import Waiting
 from recovery.core.ids import ROOT
 from recovery.core.operations import Op
 from recovery.core.orders import heeding
+from recovery.definitions.child import BoundWorkflow, Child
 from recovery.definitions.deadline import Deadline
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.run import Applied, Rejected, Run
 from recovery.definitions.saga import Saga, kept_names
+from recovery.drivers import children
 from recovery.drivers.asking import Surroundings, bound_call, refuse_async
 from recovery.drivers.branching import Branching, RunBranch, bodies_of, width
 from recovery.drivers.loop import Driver
@@ -83,7 +88,15 @@ class SyncDriver(Driver):
         threading.Event().wait(seconds)
 
     async def run_workflow(self, session: Session, invoke: Callable[[Any], Any]) -> Any:
-        return invoke(Run(SyncSession(self, session)))
+        face = SyncSession(self, session)
+        try:
+            value = invoke(Run(face))
+        except Exception as error:
+            with suppress(ChildFailed):  # the workflow's own failure stands
+                face.join(error)
+            raise
+        face.join(None)
+        return value
 
 
 class SyncSession:
@@ -151,6 +164,24 @@ class SyncSession:
     def branch(self, name: str) -> Run:
         with self._driver.pure:
             return self._run(self._session.machine.branch(name, self._branch))
+
+    def start(self, bound: BoundWorkflow[Any], run_id: str | None, name: str | None, *, detached: bool) -> Child[Any]:
+        bound = children.bound_workflow(bound, "start", is_async=False)
+        step = lambda step: children.start(self._session, step, bound, run_id, detached=detached)  # noqa: E731
+        return Child(self._step(name or bound.workflow.name, step), bound.decode, self.await_child)
+
+    def await_child(self, child: Child[Any]) -> Any:
+        return self._step(children.RESULT, lambda step: children.adopt(self._session, step, child))
+
+    def call_child(self, bound: BoundWorkflow[Any], run_id: str | None, name: str | None) -> Any:
+        return self.await_child(self.start(bound, run_id, name, detached=False))
+
+    def join(self, error: Exception | None) -> None:
+        """The workflow has ended: wait for the children that it has not waited for. Raises ChildFailed, and Unwind."""
+        with self._driver.pure:
+            handles = [Child(each, lambda _: None, self.await_child) for each in children.to_join(self._session.machine, error)]
+        if handles:
+            self.map(lambda run, child: run.await_child(child), handles, children.JOINS_MAX, JOINED)
 
     def map(self, fn: Callable[[Run, Any], Any], items: Iterable[Any], limit: int, name: str) -> list[Any]:
         return self.gather(bodies_of(fn, list(items)), limit, name)

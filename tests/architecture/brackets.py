@@ -1,6 +1,6 @@
 """The scan for crash points: what counts as leaving the process or becoming durable, and whether it lies in a bracket.
 
-The rule, over `drivers`, `engine`, `operators`, `reconciler`, `checkpoint` and the store's reader and writer:
+The rule, over `drivers`, `engine`, `operators`, `reconciler`, `offspring`, `checkpoint` and the store's reader and writer:
 
 1. *A durable call* is any mention of `open_run`, `claim`, `append`, `add_evidence`, `release`, `add_hold`, `deliver`, `forget` or `raise_incarnation` on something called `journal`. A mention and
    not only a call, so that `to_thread(journal.append, ...)` counts. The parameter of what is given to `Use` must be called `journal`, so that
@@ -45,6 +45,7 @@ def scanned() -> list[Path]:
         "reconciler",
         "claims",
         "hindsight",
+        "offspring",
         "storage/writer",
         "storage/reading",
         "checkpoint/",

@@ -14,6 +14,7 @@ import pytest
 
 import recovery
 import recovery.contracts
+import recovery.core.child_errors
 import recovery.core.effect_errors
 import recovery.core.errors
 import recovery.core.order_errors
@@ -269,7 +270,7 @@ def test_public_names_are_sorted_and_all_there() -> None:
 def test_every_error_is_public() -> None:
     defined = {
         name
-        for module in (recovery.core.errors, recovery.core.effect_errors, recovery.core.order_errors)
+        for module in (recovery.core.errors, recovery.core.effect_errors, recovery.core.order_errors, recovery.core.child_errors)
         for name, value in vars(module).items()
         if isinstance(value, type) and value.__module__ in {"recovery.errors", "recovery.core.errors", "recovery.core.exitcodes"}
     }

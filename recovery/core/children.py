@@ -1,0 +1,183 @@
+"""Children: the steps by which a run starts other runs and takes over what they come to.
+
+Owns the order of what becomes durable: the start is in the parent's journal before the child is stored (I10), and the child's outcome is in the
+child's journal before the parent adopts it. Procedures over a `Machine`; `Family` stores and runs. Knows no store, thread or event loop.
+Invariants: an adopted outcome is the entry that settled the child, as it stands there; a child that is in doubt stops the branch that waits for
+it (I9); a run ends only when every child that is not detached has.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from recovery.core.child_errors import ChildDiverged, ChildInDoubt, ChildOpen, ChildRefused, ChildWaits
+from recovery.core.entries import ADOPTED, AWAITED, CHILD, Decision, Settled, Status, decode, encode
+from recovery.core.errors import RecoveryError, RunUnsettled
+from recovery.core.execution import Rest
+from recovery.core.exitcodes import ExitCode
+from recovery.core.gathering import Waiting
+from recovery.core.ids import branch_of
+from recovery.core.kin import Ended, Family, NewChild, Open
+from recovery.core.machine import Machine
+from recovery.core.operations import Now, Turn
+
+AWAITING: Final = "child"
+"""Why a run waits that waits for a child."""
+
+JOINED: Final = "joined"
+"""The gather in which a run whose workflow has ended waits for the children that nobody has waited for."""
+
+_BY_CODE: Final = {
+    ExitCode.IN_DOUBT: ChildInDoubt,
+    ExitCode.DIVERGED: ChildDiverged,
+    ExitCode.WAITING: ChildWaits,
+}
+
+
+async def start(machine: Machine, step: str, child: NewChild) -> None:
+    """Start a child, or come to one that was started. Its run is stored when this returns. Raises Unwind and ChildRefused."""
+    kin = machine.kin
+    _hold(machine, child)
+    recorded = machine.history.steps.get(step)
+    if recorded is None:
+        try:
+            await _family(machine).check(child)
+        except RecoveryError:  # no entry: a later step may hold this id
+            del kin.started[child.run_id]
+            raise
+        await machine.append(step, [child.recorded(await Now(), CHILD)])
+    else:
+        _check_same(machine, step, machine.expected(step, recorded, CHILD), child)
+    if (
+        kin.family is not None and machine.steps.recorded_next(branch_of(step)) is None
+    ):  # what follows was begun when the child was there
+        try:
+            await kin.family.store(child)
+        except RecoveryError as error:
+            raise machine.stop(error, branch_of(step)) from error
+    await machine.turn(step)
+
+
+def _hold(machine: Machine, child: NewChild) -> None:
+    """Before anything is awaited: of two branches that start one id, the recorded one has it, else the first."""
+    recorded = machine.history.children.get(child.run_id)
+    holder = recorded.step if recorded else machine.kin.started.setdefault(child.run_id, child).step
+    if holder == child.step:
+        machine.kin.started[child.run_id] = child
+        return
+    raise ChildRefused(
+        run_id=child.parent, step=child.step, child=child.run_id, problem=f"this run has started it at {holder}",
+        advice="Wait for that one, or give this one a run id of its own.",
+    )  # fmt: skip
+
+
+def _check_same(machine: Machine, step: str, recorded: Decision, child: NewChild) -> None:
+    wanted = child.recorded(0, CHILD)
+    for what in ("run_id", "workflow", "detached"):
+        if recorded.value[what] != wanted.value[what]:
+            raise machine.diverge(step, f"a child with {what} {recorded.value[what]}", f"one with {wanted.value[what]}")
+    if recorded.fingerprint != wanted.fingerprint:
+        before, after = recorded.fingerprint[:12], wanted.fingerprint[:12]
+        raise machine.diverge(step, f"a child with input {before}", f"one with {after}")
+
+
+async def adopt(machine: Machine, step: str, run_id: str) -> Settled:
+    """The outcome of a child, as it is recorded here, else as the child comes to it now. Raises Unwind where it has none."""
+    if run_id not in machine.history.children:
+        raise ChildRefused(
+            run_id=machine.history.run_id,
+            step=step,
+            child=run_id,
+            problem="it is no child of this run",
+            advice="Wait for what `run.start` gave you.",
+        )
+    recorded = machine.history.steps.get(step)
+    if recorded is None:
+        ended = await _ended(machine, step, run_id)
+        value = {"run_id": run_id, "digest": ended.digest, "settled": encode(ended.settled)}
+        await machine.append(step, [Decision(step=step, fingerprint="", value=value, form=ADOPTED, at_us=await Now())])
+        await machine.turn(step)
+        return ended.settled
+    decision = machine.expected(step, recorded, ADOPTED)
+    if decision.value["run_id"] != run_id:
+        raise machine.diverge(step, f"the outcome of {decision.value['run_id']}", f"that of {run_id}")
+    await machine.turn(step)
+    return settlement(decision)
+
+
+def settlement(adopted: Decision) -> Settled:
+    """The entry that settled the child."""
+    settled = decode("settled", adopted.value["settled"])
+    assert isinstance(settled, Settled)
+    return settled
+
+
+async def _ended(machine: Machine, step: str, run_id: str) -> Ended:
+    """What a child has come to; brought on by one step of this run at a time, while the others wait for that one."""
+    while True:
+        adopted = machine.history.adopted.get(run_id)
+        if adopted is not None:
+            return Ended(settlement(adopted), adopted.value["digest"])
+        family = _family(machine)
+        if run_id not in machine.kin.busy:
+            return await _brought(machine, family, step, run_id)
+        machine.kin.busy[run_id].append(waiting := Waiting())
+        await Turn(waiting)
+
+
+async def _brought(machine: Machine, family: Family, step: str, run_id: str) -> Ended:
+    waiters = machine.kin.busy[run_id] = []
+    try:
+        came = await family.bring(run_id, machine.deadline_us)
+        if isinstance(came, Open):
+            came = await _waited(machine, family, step, run_id, came)
+        machine.rests.pop(branch_of(step), None)
+        return came
+    except RecoveryError as error:  # the child's journal, its code or its owner: nobody here can go on without it
+        raise machine.stop(error, branch_of(step)) from error
+    finally:
+        del machine.kin.busy[run_id]
+        for waiting in waiters:
+            waiting.release()
+
+
+async def _waited(machine: Machine, family: Family, step: str, run_id: str, stands: Open) -> Ended:
+    """Say that the run waits, then look once more: who settles the child meanwhile either sees the wait and says so, or settled before that."""
+    kind = _BY_CODE.get(stands.error.exit_code, ChildOpen)
+    status = Status.IN_DOUBT if kind is ChildInDoubt else Status.WAITING
+    rest = Rest(status, stands.next_look_us, AWAITING)
+    value = {"run_id": run_id, "why": kind.__name__, "next_look_us": stands.next_look_us}
+    said = machine.history.awaited.get(step)
+    machine.rests[branch_of(step)] = rest
+    if said is None or said.value != value or machine.understated(branch_of(step), rest):
+        await machine.append(step, [Decision(step=step, fingerprint="", value=value, form=AWAITED, at_us=await Now())], *rest)
+    ended = await family.ended(run_id)
+    if ended is not None:
+        return ended
+    raise machine.stop(
+        kind(
+            run_id=machine.history.run_id,
+            step=step,
+            child=run_id,
+            child_step=stands.error.fields.get("step", ""),
+            because=str(stands.error),
+        ),
+        branch_of(step),
+    )
+
+
+def _family(machine: Machine) -> Family:
+    """Raises Unwind where this execution only reads."""
+    if machine.kin.family is None:
+        raise machine.stop(RunUnsettled(run_id=machine.history.run_id, status="read again", reason=""))
+    return machine.kin.family
+
+
+def unawaited(machine: Machine) -> list[str]:
+    """The children that are not detached and that no step of the workflow itself has waited for, in the order of the steps that started them."""
+    adopted = machine.history.adopted
+    return [
+        run_id
+        for _, run_id in sorted((child.step, run_id) for run_id, child in machine.kin.started.items() if not child.detached)
+        if run_id not in adopted or adopted[run_id].step.startswith(f"{JOINED}#")
+    ]

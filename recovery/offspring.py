@@ -1,0 +1,161 @@
+"""Offspring: how the children of a run are stored, brought on, and how their parent hears of their end.
+
+Owns what a family does, as procedures over operations: the check before a start, the one row that makes a child, its recovery on its parent's
+behalf, and the message to a parent that waits. Knows no workflow's steps. Invariants: a child's row names its parent and the step that started it,
+and is never taken for another's; a parent is told only after the child's outcome is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Final
+
+from recovery import codec
+from recovery.claims import World, find, load, owned
+from recovery.core.chain import chained, genesis
+from recovery.core.child_errors import ChildRefused
+from recovery.core.entries import Opened, Status
+from recovery.core.errors import LeaseUnavailable, WorkflowUnknown
+from recovery.core.ids import ROOT, Epoch, digest_bytes
+from recovery.core.instants import instant_us
+from recovery.core.kin import DEPTH_MAX, Ended, NewChild, Open
+from recovery.core.operations import Now, Op, Use
+from recovery.crashpoints import around
+from recovery.definitions.recovered import Recovered
+from recovery.ports import Message, NewRun, RunRow
+from recovery.storage.reading import Loaded
+from recovery.storage.resting import rest
+
+SETTLED: Final = "settled"
+"""The kind of message that says that a child has settled."""
+
+Bring = Callable[[World, RunRow], Coroutine[Op[Any], Any, Recovered[Any]]]
+"""Brings an existing run as far as it can be brought."""
+
+
+async def opened(world: World, run_id: str, first: Opened, status: Status) -> RunRow | None:
+    """Store a run and its first entry, owned by us. None: somebody else took the run id."""
+    namespace, incarnation = await Use(lambda journal: (journal.namespace(), journal.incarnation()))
+    owner = world.owner()
+    rested = rest(first)
+    row = chained(genesis(namespace, run_id), 1, "opened", ROOT, rested.body, Epoch(incarnation, 1), world.token())
+    about = (run_id, first.workflow, first.input_digest, status, owner, world.lease_term_us, first.at_us)
+    new = NewRun(*about, rows=(row,), payloads=rested.payloads)
+    with around("open"):
+        return await owned(run_id, owner, lambda journal: journal.open_run(new))
+
+
+@dataclass(frozen=True, slots=True)
+class Offspring:
+    """The family of one run. `bring_on`: the recovery of a run."""
+
+    world: World
+    bring_on: Bring
+
+    async def check(self, child: NewChild) -> None:
+        """Raises ChildRefused and WorkflowUnknown. Changes nothing."""
+        if child.depth > DEPTH_MAX:
+            raise _refused(child, f"{DEPTH_MAX} runs are above it", "Let a run nearer to the first one start it, or a loop.")
+        known = self.world.workflows
+        if child.workflow not in known:
+            raise WorkflowUnknown(run_id=child.run_id, workflow=child.workflow, known=", ".join(sorted(known)) or "none")
+        if await find(child.run_id) is not None:
+            raise _refused(child, "there is a run of this id", "Give it a run id of its own.")
+
+    async def store(self, child: NewChild) -> None:
+        """Store the child, queued and owned by nobody, if it is not there. Raises ChildRefused where another run came first."""
+        row = await find(child.run_id)
+        if row is None:
+            first = Opened(
+                workflow=child.workflow,
+                version=child.version,
+                input=child.input,
+                input_digest=child.input_digest,
+                at_us=await Now(),
+                parent=child.parent,
+                parent_step=child.step,
+                depth=child.depth,
+                detached=child.detached,
+            )
+            mine = await opened(self.world, child.run_id, first, Status.QUEUED)
+            if mine is not None:
+                await _given_up(mine)
+                return
+            row = await find(child.run_id)
+            assert row is not None, "a run id that is taken stays taken"
+        if not await self._is(row, child):
+            raise _refused(
+                child, "another run of this id was stored first", "Start it under a run id of its own, in corrected code."
+            )
+
+    async def _is(self, row: RunRow, child: NewChild) -> bool:
+        if (row.workflow, row.input_digest) != (child.workflow, child.input_digest):
+            return False
+        first = (await load(row.run_id)).opened
+        return (first.parent, first.parent_step) == (child.parent, child.step)
+
+    async def bring(self, run_id: str, until_us: int | None) -> Ended | Open:
+        """Run or recover the child under a claim of its own, with what is left of its parent's patience."""
+        row = await find(run_id)
+        assert row is not None, "a child is stored before its parent's next step"
+        if not row.status.settled:
+            try:
+                came = await self.bring_on(await self._patience(until_us), row)
+            except LeaseUnavailable as other:  # its owner tells us, or its lease ends
+                return Open(other, await Now() + row.lease_term_us)
+            if not came.status.settled:
+                assert came.error is not None, "a run that is not settled says why"
+                return Open(came.error, None if came.next_look is None else instant_us(came.next_look))
+        return _ended(await load(run_id))
+
+    async def _patience(self, until_us: int | None) -> World:
+        if until_us is None:
+            return replace(self.world, budget=replace(self.world.budget, max_wait=None))
+        left = timedelta(microseconds=max(0, until_us - await Now()))
+        return replace(self.world, budget=replace(self.world.budget, max_wait=left))
+
+    async def ended(self, run_id: str) -> Ended | None:
+        """The child's outcome, if it has one."""
+        row = await find(run_id)
+        return _ended(await load(run_id)) if row is not None and row.status.settled else None
+
+
+async def tell_parent(first: Opened, run_id: str, status: Status) -> None:
+    """A child has settled, durably: wake its parent, if it waits. One that does not wait will ask by itself before it does. Safe to repeat."""
+    if not first.parent:
+        return
+    parent = await find(first.parent)
+    if parent is None or parent.status.settled or parent.status in {Status.RUNNING, Status.QUEUED}:
+        return
+    message = Message(
+        run_id=first.parent,
+        kind=SETTLED,
+        name=run_id,
+        slot=f"child:{run_id}",
+        body=codec.dumps({"run_id": run_id, "status": status.value}),
+        at_us=await Now(),
+        token=digest_bytes(b"recovery-settled-1", first.parent.encode(), run_id.encode()),
+        by="recovery",
+    )
+    with around("deliver"):
+        await Use(lambda journal: journal.deliver(message))
+
+
+async def _given_up(row: RunRow) -> None:
+    assert row.owner is not None
+    token = row.owner.token
+    with around("release"):
+        await Use(lambda journal: journal.release(row.run_id, token, row.epoch))
+
+
+def _ended(loaded: Loaded) -> Ended:
+    ended = loaded.history.ended
+    assert ended is not None, "a settled run has an ending"
+    number = next(number for number, entry in enumerate(loaded.entries) if entry is ended)
+    return Ended(ended, loaded.rows[number].digest)
+
+
+def _refused(child: NewChild, problem: str, advice: str) -> ChildRefused:
+    return ChildRefused(run_id=child.parent, step=child.step, child=child.run_id, problem=problem, advice=advice)
