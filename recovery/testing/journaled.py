@@ -20,8 +20,8 @@ from recovery.drivers.asynchronous import AsyncDriver
 from recovery.drivers.sync import SyncDriver, finish
 from recovery.operators.fitting import Fit, fit
 from recovery.ports import Journal
-from recovery.storage.exported import imported, imported_file
 from recovery.storage.committing import Committer
+from recovery.storage.exported import imported, imported_file
 from recovery.storage.memory import MemoryJournal
 from recovery.storage.reading import Loaded, read
 
