@@ -74,7 +74,7 @@ EXIT_CODES: dict[ExitCode, tuple[str, str]] = {
         "Another worker has the run, or had it since the plan that was to be carried out (`--if-head`). Or a checkpoint store is being written by somebody else. Nothing was changed.",
         "Wait for it, or run again once its lease has ended; plan again.",
     ),
-    ExitCode.WAITING: ("The run waits for a signal from outside. Reserved: this version has no signals.", "Send the signal."),
+    ExitCode.WAITING: ("The run waits for an answer from outside.", "Give it with `recover signal`, then recover the run."),
     ExitCode.BUG: ("A bug in recovery.", "Keep the database and report it with the traceback."),
 }
 """What each code says and what to do. The page cannot be made while one is missing."""

@@ -35,7 +35,7 @@ BRACKETS: Final[dict[str, str]] = {
     "close": "a tombstone, or a cancel by key",
     "evidence": "late evidence, outside the fence",
     "release": "giving up the lease",
-    "deliver": "putting a message into a run's inbox",
+    "deliver": "putting a message into a run's inbox: an order, an answer, or that nobody answered",
     "hold": "holding or releasing a contract, for the whole database",
     "forget": "removing a settled run's entries, behind its stub",
     "restored": "who declared the database restored, and why",

@@ -21,6 +21,7 @@ from recovery.core.effect_errors import (
     Unresolved,
 )
 from recovery.core.errors import (
+    AnswerPending,
     AppNotFound,
     CheckpointError,
     ConcurrentStep,
@@ -55,6 +56,7 @@ from recovery.core.errors import (
     RunUnsettled,
     SchemaMismatch,
     ScopeUnknown,
+    SignalRefused,
     StepInterrupted,
     StepNotAwaited,
     StepNotFound,
@@ -66,11 +68,13 @@ from recovery.core.errors import (
     UsageError,
     ValueNotStorable,
     ValueUnreadable,
+    WaitLapsed,
     WorkflowUnknown,
 )
 from recovery.core.order_errors import RunCancelled, RunPaused
 
 __all__ = [
+    "AnswerPending",
     "AppNotFound",
     "CheckpointError",
     "ChildDiverged",
@@ -122,6 +126,7 @@ __all__ = [
     "RunUnsettled",
     "SchemaMismatch",
     "ScopeUnknown",
+    "SignalRefused",
     "StepInterrupted",
     "StepNotAwaited",
     "StepNotFound",
@@ -134,5 +139,6 @@ __all__ = [
     "UsageError",
     "ValueNotStorable",
     "ValueUnreadable",
+    "WaitLapsed",
     "WorkflowUnknown",
 ]

@@ -56,18 +56,19 @@ class Log:
         self._stdlib = logging.getLogger(full.rstrip("."))
 
     def debug(self, event: str, /, **fields: Any) -> None:
-        self._write(logging.DEBUG, event, fields)
+        self.write(logging.DEBUG, event, fields)
 
     def info(self, event: str, /, **fields: Any) -> None:
-        self._write(logging.INFO, event, fields)
+        self.write(logging.INFO, event, fields)
 
     def warning(self, event: str, /, **fields: Any) -> None:
-        self._write(logging.WARNING, event, fields)
+        self.write(logging.WARNING, event, fields)
 
     def error(self, event: str, /, **fields: Any) -> None:
-        self._write(logging.ERROR, event, fields)
+        self.write(logging.ERROR, event, fields)
 
-    def _write(self, level: int, event: str, fields: dict[str, Any]) -> None:
+    def write(self, level: int, event: str, fields: dict[str, Any]) -> None:
+        """At one of the levels of `logging`."""
         if self._stdlib.isEnabledFor(level) and _heard(self._stdlib):
             _structured(self._stdlib).log(level, event, **fields)
 

@@ -16,6 +16,7 @@ from recovery.core.contradictions import need_a_person
 from recovery.core.effect_errors import EffectInDoubt, Unresolved
 from recovery.core.entries import JSON, Decision, Opened, OutcomeKind, Override, Settled, Status, Verdict
 from recovery.core.errors import (
+    AnswerPending,
     Diverged,
     HeadMoved,
     RecoveryError,
@@ -34,10 +35,12 @@ from recovery.core.instants import moment
 from recovery.core.judgement import CONTRADICTED
 from recovery.core.kin import Kin
 from recovery.core.machine import Machine, Unwind
+from recovery.core.mail import Mail
 from recovery.core.operations import Append, Execute, Now, Raised, Returned, Use
 from recovery.core.order_errors import RunCancelled
 from recovery.core.orders import held_back
 from recovery.core.rows import Action, ParkingReason
+from recovery.core.waiting import RESTS, heard_meanwhile, rest_again
 from recovery.definitions.recovered import Contradiction, Recovered, StepVerdict
 from recovery.definitions.undoing import contradictions
 from recovery.definitions.workflow import Workflow
@@ -160,16 +163,18 @@ async def _go(
     restored: bool = False,
 ) -> Recovered[Any]:
     """Run the workflow from its beginning and settle the run, under our claim."""
-    max_wait = world.budget.max_wait
+    max_wait, answer_wait = world.budget.max_wait, world.budget.max_answer_wait
     world.hear(frozenset(hold.subject for hold in await Use(lambda journal: journal.holds())))
     assert history.opened is not None
+    began_us = await Now()
     machine = Machine(
         history=history,
         stands=row.status,
         looks_us=row.next_look_us,
         epoch=row.epoch,
         budget=world.budget,
-        deadline_us=None if max_wait is None else await Now() + microseconds(max_wait),
+        deadline_us=None if max_wait is None else began_us + microseconds(max_wait),
+        mail=Mail(began_us + microseconds(answer_wait) if answer_wait else None),
         contracts=contracts,
         restored=restored,
         same_bytes=history.opened.version == workflow.version,
@@ -184,7 +189,14 @@ async def _go(
         return await _end(world, row, machine, writer, await cancelled_end(history))
     if came is None:
         assert machine.stopped is not None
-        return await _stopped(row, machine, writer, machine.stopped.error)
+        error = machine.stopped.error
+        if isinstance(error, RESTS) and await heard_meanwhile(machine):  # while another branch still went on
+            return await _go(world, writer.row(row), history, contracts, workflow, restored=restored)
+        if isinstance(error, RESTS) and row.status is Status.WAITING and row.head == writer.head:
+            again = rest_again(machine, row.next_look_us, await Now())
+            if again is not None:
+                await writer.commit(again)
+        return await _stopped(row, machine, writer, error)
     if _can_be_better(came, machine):
         raise came.error
     return await _end(world, row, machine, writer, await _ending(workflow, came))
@@ -243,7 +255,7 @@ async def _stopped(row: RunRow, machine: Machine, writer: Writer, error: Recover
             status = Status.HELD if error.reason is ParkingReason.HELD else Status.IN_DOUBT
         case ChildInDoubt():
             status = Status.IN_DOUBT
-        case ChildOpen() | Unresolved() | TimerPending():
+        case ChildOpen() | Unresolved() | TimerPending() | AnswerPending():
             status = Status.WAITING
         case RunHeld():
             status = Status.HELD

@@ -7,14 +7,15 @@ an entry that holds two facts (an intent with its first attempt, a settlement wi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from recovery.console import words
+from recovery.console import mail, words
+from recovery.console.line import Line
 from recovery.core import entries
 from recovery.core.children import settlement
 from recovery.core.contracts import Contract
@@ -42,7 +43,8 @@ _STYLES: Final = {
     "opened": "bold", "claimed": "yellow", "decided": "magenta", "intended": "cyan", "undoing": "bold yellow", "attempt": "bold cyan", "observed": "blue",
     "adopted": "bold green", "completed": "bold green", "rejected": "bold yellow", "not executed": "bold yellow", "verdict": "yellow",
     "diverged": "bold red", "failed": "bold red", "cancelled": "bold yellow", "late evidence": "bold yellow", "operator": "bold magenta",
-    "started": "cyan", "waits": "yellow",
+    "started": "cyan",
+    "waits": "yellow", "answered": "bold magenta", "lapsed": "bold yellow", "unfit": "bold yellow", "published": "blue",
 }  # fmt: skip
 _SAID: Final = {
     AnswerKind.REFUSED: "it was refused",
@@ -50,19 +52,6 @@ _SAID: Final = {
     AnswerKind.ITEMS: "its items came to different ends",
 }
 _HAPPENED: Final = {OutcomeKind.APPLIED, OutcomeKind.APPLIED_WITHOUT_VALUE, OutcomeKind.MIXED}
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line: what happened, when, to which step, with details below it. `seq` is None outside the chain."""
-
-    what: str
-    at_us: int
-    step: str
-    text: str
-    details: tuple[str, ...] = ()
-    seq: int | None = None
-    epoch: str = ""
 
 
 def lines(
@@ -155,6 +144,8 @@ def _decision(entry: Decision) -> Line:
             return Line("decided", entry.at_us, entry.step, f"the time is {iso(entry.value)}")
         case entries.TIMER:
             return Line("decided", entry.at_us, entry.step, f"to sleep until {iso(entry.value)}")
+        case entries.WAIT | entries.ANSWER | entries.LAPSED | entries.UNFIT | entries.PUBLISHED:
+            return mail.line(entry)
         case entries.PATCHED:
             return Line("decided", entry.at_us, "", f"to go by patch {entry.step.partition('/')[2].rpartition('#')[0]}")
         case entries.UNDOING:

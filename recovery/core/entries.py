@@ -175,6 +175,11 @@ DEADLINE: Final = "deadline"
 CHILD: Final = "child"
 AWAITED: Final = "awaited"
 ADOPTED: Final = "adopted"
+WAIT: Final = "wait"
+ANSWER: Final = "answer"
+LAPSED: Final = "lapsed"
+UNFIT: Final = "unfit"
+PUBLISHED: Final = "published"
 
 FORMS: Final = {
     "": "a decision", BRANCHES: "branches", NOW: "a reading of the clock", RANDOM: "a random number", UUID: "a random UUID",
@@ -186,6 +191,11 @@ FORMS: Final = {
     CHILD: "the start of a child",
     AWAITED: "a wait for a child",
     ADOPTED: "the outcome of a child",
+    WAIT: "a wait for an answer",
+    ANSWER: "an answer",
+    LAPSED: "the end of a wait that nobody answered",
+    UNFIT: "an answer that does not fit",
+    PUBLISHED: "a publication",
 }  # fmt: skip
 """What a decision can be, for people: a function's choice, or a fact that the run itself draws or notes."""
 

@@ -4,11 +4,12 @@
       UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, NotObservable, NotAttributed, ScopeUnknown,
                         ConcurrentStep, StepNotAwaited, WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError, StepNotFound, StepSettled,
                         OverrideRefused, ChildRefused
+                        OverrideRefused, SignalRefused
       JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged, StoreUnavailable, RunForgotten
       OwnershipError    LeaseUnavailable, FencedOut, HeadMoved
       EffectError       EffectInDoubt (CompensationStuck), EffectInterrupted, KeyReused, NotExecuted, OutcomeUnavailable, Unresolved, NotLicensed, KeyStillAsked
       RunFailed, RunCancelled, RunHeld (RunPaused), RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted, TimerPending,
-      DeadlinePassed
+      DeadlinePassed, AnswerPending, WaitLapsed
       ChildFailed
       ChildOpen         ChildInDoubt, ChildDiverged, ChildWaits
       ReplayError       Diverged, IncompatibleVersion, ValueUnreadable
@@ -151,6 +152,12 @@ class OverrideRefused(UsageError):
     """A person's order that lacks something or contradicts what is declared."""
 
     template = "{verb} of {about}: {problem}. Nothing was changed. {advice}"
+
+
+class SignalRefused(UsageError):
+    """What was said to a run comes too late, comes second, or does not fit."""
+
+    template = "Run {run_id!r}: {what} was refused, because {problem}. Nothing was changed. {advice}"
 
 
 # -- the journal -------------------------------------------------------------------------------------------------------
@@ -306,6 +313,26 @@ class DeadlinePassed(RecoveryError):
     template = (
         "Run {run_id!r}, step {step}: the deadline {deadline} passed at {at} before it was done. {fate}. "
         "Catch this where the workflow knows another way, or start a new run."
+    )
+
+
+class AnswerPending(RecoveryError):
+    """Nobody has answered yet, and this call may not wait for it. Nothing is wrong, and nothing is held meanwhile."""
+
+    exit_code = ExitCode.WAITING
+    template = (
+        "Run {run_id!r}, step {step}: it waits for {what}{until}. Nothing is lost. Say it with `{how}`, then continue with "
+        "`recover --run-id {run_id}`."
+    )
+
+
+class WaitLapsed(RecoveryError):
+    """Raised in the workflow, which may catch it: the time for an answer is over."""
+
+    exit_code = ExitCode.FAILED
+    template = (
+        "Run {run_id!r}, step {step}: {what} did not come before {until}, and comes too late from then on. Nothing was approved. "
+        "Give `default=`, or catch this and go on without it."
     )
 
 

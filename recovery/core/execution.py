@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from recovery.core.drawing import decided, drawn, read
 from recovery.core.effect_errors import EffectInterrupted, KeyReused
 from recovery.core.entries import BRANCHES, FIRED, FORMS, NOW, PATCHED, Decision, Entry, Status
 from recovery.core.errors import (
@@ -27,7 +28,7 @@ from recovery.core.gathering import Gate, Gathering
 from recovery.core.history import DecisionStep, EffectStep, History, Step
 from recovery.core.ids import ROOT, branch_of, check_step_name, step_id
 from recovery.core.misfits import Side, asked_decision, recorded_side
-from recovery.core.operations import Append, Decide, Decided, Draw, Enter, Leave, Now, Op, Turn
+from recovery.core.operations import Append, Decided, Enter, Leave, Now, Op, Turn
 from recovery.core.orders import unwanted
 from recovery.core.scopes import Scopes
 from recovery.core.steps import OutOfOrder, Steps, lies_in, upwards
@@ -67,7 +68,7 @@ class Execution:
     _branched: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        ordered = [name for name in self.history.steps if branch_of(name) != PATCHED]
+        ordered = [name for name, step in self.history.steps.items() if not step.beside]
         self.steps = Steps.of(self.history.run_id, ordered)
 
     @property
@@ -157,6 +158,10 @@ class Execution:
                 self.noted.append(Decision(step=step, fingerprint="", value=None, form=PATCHED, at_us=0))
         return self._patches[name]
 
+    def say(self, entry: Decision) -> None:
+        """Durable with the next entries that build on its branch."""
+        self._unsaid.setdefault(branch_of(entry.step), []).append(entry)
+
     def _note(self, step: str, form: str, value: Any) -> None:
         """A fact about the workflow's code, which must be as it was recorded."""
         self._branched = self._branched or form == BRANCHES
@@ -238,11 +243,11 @@ class Execution:
         """The recorded decision, or a new one, durable before it is returned.
 
         A failure is kept back until something builds on it: a run that ends with it is left open, and may decide again."""
-        return await self.chosen(step, fingerprint, "", partial(_decided, subject))
+        return await self.chosen(step, fingerprint, "", partial(decided, subject))
 
     async def draw(self, step: str, form: str) -> Decision:
         """The recorded reading of the clock or random number, or a new one, durable before it is returned."""
-        return await self.chosen(step, "", form, _read if form == NOW else _drawn)
+        return await self.chosen(step, "", form, read if form == NOW else drawn)
 
     async def chosen(
         self, step: str, fingerprint: str, form: str, choose: Callable[[], Coroutine[Op[Any], Any, Decided]]
@@ -255,7 +260,7 @@ class Execution:
                 step=step, fingerprint=fingerprint, value=decided.value, error=decided.error, form=form, at_us=await Now()
             )
             if entry.error:
-                self._unsaid.setdefault(branch_of(step), []).append(entry)
+                self.say(entry)
             else:
                 await self.append(step, [entry])
         else:
@@ -297,7 +302,7 @@ class Execution:
             entries = wanted(self.history.length + len(unsaid)) if callable(wanted) else wanted
             if not entries:
                 return
-            standing = self._standing(branch, Rest(status, next_look_us, reason))
+            standing = self.standing(branch, Rest(status, next_look_us, reason))
             try:
                 await Append((*unsaid, *entries), *standing)
             except KeyReused:
@@ -320,7 +325,7 @@ class Execution:
         wrote that died before the verdict. Nobody who lists the runs in doubt, or those that are due, would find it.
 
         now_us: it also asks whether the row names another next look: a later one, or one that has passed and for which somebody would come in vain."""
-        standing = self._standing(branch, rest)
+        standing = self.standing(branch, rest)
         ours, rows = standing.next_look_us, self.looks_us
         if now_us is not None and ours is not None and rows is not None and (ours < rows or rows <= now_us < ours):
             return True
@@ -328,7 +333,7 @@ class Execution:
             self.stands in _GRAVEST_FIRST and _GRAVEST_FIRST.index(standing.status) < _GRAVEST_FIRST.index(self.stands)
         )
 
-    def _standing(self, branch: str, rest: Rest) -> Rest:
+    def standing(self, branch: str, rest: Rest) -> Rest:
         """How the run stands while one branch goes on or rests: as the gravest rest of any, with the next look of the earliest."""
         if rest.status is Status.RUNNING:
             self.rests.pop(branch, None)
@@ -338,17 +343,3 @@ class Execution:
             return rest
         gravest = next(rest for status in _GRAVEST_FIRST for rest in self.rests.values() if rest.status is status)
         return gravest._replace(next_look_us=self.next_look_us)
-
-
-async def _decided(subject: Any) -> Decided:
-    return await Decide(subject)
-
-
-async def _read() -> Decided:
-    """Microseconds since the Unix epoch."""
-    return Decided(await Now())
-
-
-async def _drawn() -> Decided:
-    """128 bits, in hex: more than JSON's numbers hold."""
-    return Decided(f"{await Draw():032x}")

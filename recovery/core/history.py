@@ -12,13 +12,18 @@ from typing import Final
 
 from recovery.core.entries import (
     ADOPTED,
+    ANSWER,
     AWAITED,
     BRANCHES,
     CHILD,
     FIRED,
+    LAPSED,
     PATCHED,
+    PUBLISHED,
     TIMER,
     UNDOING,
+    UNFIT,
+    WAIT,
     Answered,
     AnswerKind,
     Attempt,
@@ -40,6 +45,12 @@ from recovery.core.ids import ROOT, branch_of
 DIVERGE: Final = "diverge"
 """The action of a verdict about the whole run: its replay and its record do not fit."""
 
+
+_ENDS_OF_RESTS: Final = frozenset({FIRED, ANSWER, LAPSED})
+"""Forms of decisions that end the step above them."""
+
+_BEGUN: Final = frozenset({BRANCHES, TIMER, PATCHED, UNDOING, WAIT, UNFIT, PUBLISHED})
+"""Forms of decisions after which no step has come to its outcome."""
 
 _UNSPENT: Final = {
     Source.PROBE: frozenset({AnswerKind.UNREACHABLE}),
@@ -77,6 +88,11 @@ class EffectStep:
         return self.intent.step
 
     @property
+    def beside(self) -> bool:
+        """Whether it has no place in the order of a branch."""
+        return False
+
+    @property
     def probes(self) -> int:
         """How many questions were answered (they count against the durable budget; an outage spends nothing, nor does a cancel that never
         left, nor what a person had asked)."""
@@ -101,6 +117,11 @@ class DecisionStep:
     def step(self) -> str:
         return self.decision.step
 
+    @property
+    def beside(self) -> bool:
+        """Whether it has no place in the order of a branch: a replay meets it wherever it asks."""
+        return self.decision.form in {PATCHED, UNFIT}
+
 
 Step = EffectStep | DecisionStep
 
@@ -121,6 +142,7 @@ class History:
     awaited: dict[str, Decision] = field(
         default_factory=dict
     )  # what was last said of a wait for a child, by step; no step of its own
+    heard: set[int] = field(default_factory=set)  # numbers of the messages that were taken in, fit or not
     length: int = 0
 
     @property
@@ -157,15 +179,17 @@ class History:
             return
         self._require(self.opened is not None, "the first entry must open the run")
         self._require(self.ended is None or isinstance(entry, Observation | Verdict) or _acknowledges(entry), "the run has ended")
-        if isinstance(entry, Decision) and self._repeats_a_timer(entry):
+        if isinstance(entry, Decision) and self._repeats_a_rest(entry):
             return
         if isinstance(entry, Decision):
             self._require(entry.step not in self.steps, f"step {entry.step} is recorded twice")
             if entry.form in {CHILD, AWAITED, ADOPTED} and self._about_child(entry):
                 return
             self.steps[entry.step] = DecisionStep(self.length, entry)
-            if entry.form not in {BRANCHES, TIMER, PATCHED, UNDOING}:
-                self.completed.append(branch_of(entry.step) if entry.form == FIRED else entry.step)
+            if entry.form not in _BEGUN:
+                self.completed.append(branch_of(entry.step) if entry.form in _ENDS_OF_RESTS else entry.step)
+            if entry.form in {ANSWER, UNFIT}:
+                self.heard.add(entry.value["number"])
         elif isinstance(entry, Intent):
             self._require(entry.step not in self.steps, f"step {entry.step} is recorded twice")
             effect = EffectStep(self.length, entry)
@@ -178,11 +202,12 @@ class History:
         else:
             self._about_effect(entry)
 
-    def _repeats_a_timer(self, entry: Decision) -> bool:
-        """Whether this says once more when a timer ends, so that the run's row says it too. It may never say otherwise."""
+    def _repeats_a_rest(self, entry: Decision) -> bool:
+        """Whether this says once more what the run rests for, so that its row says it too. It may never say otherwise."""
         there = self.steps.get(entry.step)
-        timer = isinstance(there, DecisionStep) and entry.form == there.decision.form == TIMER
-        return timer and replace(there.decision, at_us=entry.at_us) == entry  # type: ignore[union-attr]  # a timer is a DecisionStep
+        if entry.form not in {TIMER, WAIT} or not isinstance(there, DecisionStep):
+            return False
+        return replace(there.decision, at_us=entry.at_us) == entry
 
     def _about_child(self, entry: Decision) -> bool:
         """Keep what this says of a child; whether that is all, since a wait is no step: code that no longer waits has done nothing by it."""

@@ -40,6 +40,7 @@ from recovery.core.ids import Epoch, branch_of, digest_bytes, step_id
 from recovery.core.instants import iso
 from recovery.core.judgement import Judgement, conclude
 from recovery.core.kin import Kin
+from recovery.core.mail import Mail
 from recovery.core.misfits import asked_effect, other_meaning, other_request
 from recovery.core.operations import (
     Ask,
@@ -70,7 +71,7 @@ class Machine(Execution):
     same_bytes: the code is of the version that opened the run; another one may make other bytes of the same arguments (A5).
     holds: contracts under which nothing is sent, by digest or name, as they were last read; asked for at each judgement.
     heard: orders about the run, as they were last read; those that its history has not taken in yet are, at its next step.
-    requests: what the workflow asked for, by step. kin: its children.
+    requests: what the workflow asked for, by step. kin: its children. mail: what it waits for from outside.
     """
 
     epoch: Epoch
@@ -84,6 +85,7 @@ class Machine(Execution):
     judgements: list[tuple[EffectStep, Judgement]] = field(default_factory=list)
     requests: dict[str, Request] = field(default_factory=dict)
     kin: Kin = field(default_factory=Kin)
+    mail: Mail = field(default_factory=Mail)
 
     @property
     def calls(self) -> dict[str, Any]:

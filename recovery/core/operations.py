@@ -119,6 +119,27 @@ class Sleep(Op[None]):
 
 
 @dataclass(frozen=True, slots=True)
+class Deliver(Op[None]):
+    """Put a message of the run's own into its inbox, unless another one has its slot."""
+
+    kind: str
+    name: str
+    slot: str
+    by: str
+    at_us: int
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Poll(Op[None]):
+    """Wait until the wall clock shows `until_us`, or `heard` says true of the store, which is asked now and then."""
+
+    until_us: int
+    heard: Callable[[Any], bool]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Draw(Op[int]):
     """128 random bits."""
 

@@ -16,11 +16,14 @@ class Budget:
     "look again" and never in doubt. Nor does an answer that a copy is at work, until every attempt that was there at the first such answer
     must be over (its send_until, the settle window and the clock error).
     max_wait: how long one recovery call may wait for named times; None: as long as it takes (a worker).
+    max_answer_wait: how long one call may look for an answer that nobody has given yet (`run.wait_for`, `run.receive`). Not at all by default: the
+    run is let go, and the call that comes after the answer goes on.
     """
 
     attempts: int = 20
     probes: int = 20
     max_wait: timedelta | None = timedelta(seconds=60)
+    max_answer_wait: timedelta = timedelta(0)
     backoff: timedelta = timedelta(milliseconds=200)  # after the first unanswered try; doubles each time
     backoff_max: timedelta = timedelta(seconds=30)
 
@@ -29,6 +32,7 @@ class Budget:
         _require(self.probes >= 0, "budget", "probes", "it is negative", "Allow none or more.")
         none = timedelta(0)
         _require(self.max_wait is None or self.max_wait >= none, "budget", "max_wait", "it is negative", "Zero waits for nothing.")
+        _require(self.max_answer_wait >= none, "budget", "max_answer_wait", "it is negative", "Zero does not wait.")
         _require(
             none < self.backoff <= self.backoff_max,
             "budget",

@@ -14,6 +14,7 @@ from recovery.core.entries import Decision, Intent, Observation, Settled
 from recovery.core.errors import RunUnsettled
 from recovery.core.history import DecisionStep, EffectStep
 from recovery.core.machine import Machine, Unwind
+from recovery.core.mail import Mail
 from recovery.core.operations import Decided, Op
 from recovery.core.request import Request
 
@@ -23,6 +24,7 @@ class Rereading(Machine):
     """A machine that only reads. `found`: the requests of the settled effects that the code still asks for the same way, by step."""
 
     found: dict[str, Request] = field(default_factory=dict)
+    mail: Mail = field(default_factory=lambda: Mail(dry=True))
 
     @property
     def calls(self) -> dict[str, Any]:

@@ -54,13 +54,14 @@ class Steps:
 
     whole: why nothing at all may begin any more. stops: why nothing may begin in a branch, or where it was begun from.
     unrecorded: why a step ended and left no entry. Its branch may end with that, but no later step may follow: its record would stand where
-    a replay expects this one.
+    a replay expects this one. latest: what began last, by branch.
     """
 
     run_id: str
     whole: Unwind | None = None
     stops: dict[str, Unwind] = field(default_factory=dict)
     unrecorded: dict[str, RecoveryError] = field(default_factory=dict)
+    latest: dict[str, str] = field(default_factory=dict)
     _recorded: dict[str, list[str]] = field(default_factory=dict)
     _positions: Counter[str] = field(default_factory=Counter)
     _occurrences: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -87,6 +88,7 @@ class Steps:
             raise OutOfOrder(step, recorded, f"step {step}")
         self._occurrences[branch, name] += 1
         self._positions[branch] += 1
+        self.latest[branch] = step
         if awaited:
             self._under_way[branch] = step
         return step

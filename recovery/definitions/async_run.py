@@ -15,6 +15,8 @@ from recovery.core.compensation import Compensated
 from recovery.definitions.deadline import SettingDeadline
 from recovery.definitions.run import Applied, Rejected
 from recovery.definitions.saga import AsyncSaga
+from recovery.definitions.speaking import RunLog
+from recovery.definitions.wait import NO_DEFAULT, Wait, receive, wait_for
 
 if TYPE_CHECKING:
     from recovery.definitions.child import AsyncChild, BoundWorkflow
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 A = TypeVar("A")
+D = TypeVar("D")
 T = TypeVar("T")
 T1 = TypeVar("T1")
 T2 = TypeVar("T2")
@@ -49,6 +52,9 @@ class AsyncSession(Protocol):
     def patched(self, name: str) -> bool: ...
     def compensate(self, name: str, keeps: Sequence[Effect[..., Any]]) -> Coroutine[Any, Any, Compensated]: ...
     def saga(self, name: str, keeps: Sequence[Effect[..., Any]]) -> AsyncSaga: ...
+    def wait(self, wait: Wait[Any]) -> Coroutine[Any, Any, Any]: ...
+    def publish(self, name: str, value: Any) -> None: ...
+    def log(self, level: int, event: str, fields: dict[str, Any]) -> None: ...
     def branch(self, name: str) -> AsyncRun: ...
     def start(
         self, bound: BoundWorkflow[Any], run_id: str | None, name: str | None, *, detached: bool
@@ -164,6 +170,92 @@ class AsyncRun:
     def call_child(self, bound: BoundWorkflow[T], *, run_id: str | None = None, name: str | None = None) -> Coroutine[Any, Any, T]:
         """Start a child and wait for its outcome."""
         return self._session.call_child(bound, run_id, name)
+
+    @overload
+    def wait_for(
+        self,
+        name: str,
+        /,
+        *,
+        schema: type[T],
+        about: Bound[Any] | None = None,
+        by: Sequence[str] | None = None,
+        valid_until: datetime | None = None,
+        timeout: timedelta | None = None,
+        valid_for: timedelta | None = None,
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def wait_for(
+        self,
+        name: str,
+        /,
+        *,
+        schema: type[T],
+        about: Bound[Any] | None = None,
+        by: Sequence[str] | None = None,
+        valid_until: datetime | None = None,
+        timeout: timedelta | None = None,
+        valid_for: timedelta | None = None,
+        default: D,
+    ) -> Coroutine[Any, Any, T | D]: ...
+    def wait_for(
+        self,
+        name: str,
+        /,
+        *,
+        schema: Any,
+        about: Bound[Any] | None = None,
+        by: Sequence[str] | None = None,
+        valid_until: datetime | None = None,
+        timeout: timedelta | None = None,
+        valid_for: timedelta | None = None,
+        default: Any = NO_DEFAULT,
+    ) -> Coroutine[Any, Any, Any]:
+        """Wait for one answer from outside, durably: nothing of the run stays in memory meanwhile, and a call of the engine ends with
+        AnswerPending (exit code 8). `engine.signal`, or `recover signal`, gives the answer; the first one counts, and later ones are refused.
+
+        schema: the answer's type. about: the call that the answer approves; the answer must name its fingerprint, and the call is then sent
+        only while the approval stands. by: who may answer; anybody by default. timeout, valid_until: when the wait ends unanswered; what
+        `valid_until` ends is not sent afterwards either. valid_for: how long after the answer the approved call may be sent.
+        default: what is returned when the time is over; without it WaitLapsed is raised."""
+        told = wait_for(
+            name, schema, about=about, by=by, valid_until=valid_until, timeout=timeout, valid_for=valid_for, default=default
+        )
+        return self._session.wait(told)
+
+    @overload
+    def receive(
+        self, topic: str, /, *, schema: type[T], by: Sequence[str] | None = None, timeout: timedelta | None = None
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def receive(
+        self, topic: str, /, *, schema: type[T], by: Sequence[str] | None = None, timeout: timedelta | None = None, default: D
+    ) -> Coroutine[Any, Any, T | D]: ...
+    def receive(
+        self,
+        topic: str,
+        /,
+        *,
+        schema: Any,
+        by: Sequence[str] | None = None,
+        timeout: timedelta | None = None,
+        default: Any = NO_DEFAULT,
+    ) -> Coroutine[Any, Any, Any]:
+        """The next message of a topic, in the order in which they were sent, each taken once; waits as `wait_for` does while there is none.
+
+        `engine.send`, or `recover send`, gives one. A message that does not fit the schema is recorded as such and passed over."""
+        return self._session.wait(receive(topic, schema, by=by, timeout=timeout, default=default))
+
+    def publish(self, name: str, value: Any, /) -> None:
+        """Say how far the run is, for `engine.query` and `engine.listen`. The value is plain JSON, a dataclass or a pydantic model.
+
+        It is durable with the next step that is, and shown from then on; a replay publishes nothing again. Not a step to be awaited."""
+        self._session.publish(name, value)
+
+    @property
+    def log(self) -> RunLog:
+        """A logger that is bound to the run and its last step, and silent while the run replays what it has recorded."""
+        return RunLog(self._session.log)
 
     def branch(self, name: str) -> AsyncRun:
         """A branch with an order of steps of its own, for a task of yours; `gather` and `map` make theirs themselves."""

@@ -19,7 +19,7 @@ from recovery.core.entries import Answered, AnswerKind, Observation, Source, enc
 from recovery.core.errors import DefinitionError, RecoveryError
 from recovery.core.ids import Epoch
 from recovery.core.instants import moment
-from recovery.core.operations import Ask, Cancel, Close, Decided, Send, Sleep
+from recovery.core.operations import Ask, Cancel, Close, Decided, Poll, Send, Sleep
 from recovery.crashpoints import around
 from recovery.definitions.answer import NotSent, ReplyWas
 from recovery.definitions.call import Call
@@ -28,7 +28,7 @@ from recovery.definitions.replies import error_name, message_of
 from recovery.ports import Clock, Evidence, Journal
 from recovery.storage.committing import Committer
 
-Progress = Callable[[Sleep, float], None]
+Progress = Callable[[Sleep | Poll, float], None]
 """Told on every nap what is waited for and how many seconds are left."""
 
 
@@ -119,7 +119,7 @@ class Surroundings:
         with suppress(RecoveryError), around("evidence"):
             self.journal.add_evidence(item)
 
-    def left(self, sleep: Sleep, now_us: int) -> float:
+    def left(self, sleep: Sleep | Poll, now_us: int) -> float:
         """Seconds until the named time, at least 0. Tells the watcher."""
         seconds = max(0.0, (sleep.until_us - now_us) / 1_000_000)
         if seconds and self.progress is not None:

@@ -32,6 +32,7 @@ from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.run import Applied, Rejected
 from recovery.definitions.saga import AsyncSaga, kept_names
+from recovery.definitions.wait import Wait
 from recovery.drivers import children
 from recovery.drivers.asking import Surroundings, bound_call
 from recovery.drivers.branching import Branching, bodies_of, width
@@ -156,6 +157,15 @@ class AsyncSession:
     def attempt(self, bound: Bound[Any], key: str | None, name: str | None) -> Coroutine[Any, Any, Applied[Any] | Rejected]:
         bound = bound_call(bound, "attempt")
         return self._step(name or bound.effect.name, lambda step: self._session.attempt(step, bound, key))
+
+    def wait(self, wait: Wait[Any]) -> Coroutine[Any, Any, Any]:
+        return self._step(wait.name, lambda step: self._session.wait(step, wait))
+
+    def publish(self, name: str, value: Any) -> None:
+        self._session.publish(self._branch, name, value)
+
+    def log(self, level: int, event: str, fields: dict[str, Any]) -> None:
+        self._session.log(self._branch, level, event, fields)
 
     def patched(self, name: str) -> bool:
         return self._session.machine.patched(name, self._branch)

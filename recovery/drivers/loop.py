@@ -25,6 +25,7 @@ from recovery.core.operations import (
     Commit,
     Decide,
     Decided,
+    Deliver,
     Draw,
     Enter,
     Execute,
@@ -32,6 +33,7 @@ from recovery.core.operations import (
     Leave,
     Now,
     Op,
+    Poll,
     Raised,
     Returned,
     Send,
@@ -46,13 +48,18 @@ from recovery.drivers.asking import Surroundings, called_too_late, failed_decisi
 from recovery.drivers.session import Session
 from recovery.logs import logger
 from recovery.ports import Append as Member
-from recovery.ports import AppendResult, Hold
+from recovery.ports import AppendResult, Hold, Message
 from recovery.storage.writer import Writer
 
 T = TypeVar("T")
 
 READINGS_KEPT: Final = 8
 """Between the reading that an attempt is stamped with and its first byte lies one more: of the commit that makes it durable."""
+
+
+POLL_SECONDS: Final = 0.05
+POLL_SECONDS_MAX: Final = 1.0
+"""How often an inbox is looked at by a call that may wait for it."""
 
 
 class _Left(BaseException):
@@ -128,6 +135,10 @@ class Driver(ABC):
                 return await self._turn(operation.waiting)
             case Sleep():
                 return await self._sleep(operation)
+            case Deliver():
+                return await self._deliver(operation)
+            case Poll():
+                return await self._poll(operation)
             case Execute():
                 return await self._execute(operation)
             case _:
@@ -175,6 +186,23 @@ class Driver(ABC):
                 told = True
             if not self.surroundings.clock.skip(seconds):
                 await self._pause(min(seconds, self.surroundings.nap_seconds_max))
+
+    async def _deliver(self, word: Deliver) -> None:
+        said = {"kind": word.kind, "name": word.name, "slot": word.slot, "by": word.by, "at_us": word.at_us, "token": word.token}
+        message = Message(run_id=self._run_id, body="null", **said)  # type: ignore[arg-type]  # by name, each of its type
+        with around("deliver"):
+            await self._use(lambda journal: journal.deliver(message))
+
+    async def _poll(self, operation: Poll) -> None:
+        """Look at the store now and then, less and less often. A virtual clock skips: nobody else does anything meanwhile."""
+        pause_seconds = POLL_SECONDS
+        while not await self._use(operation.heard):
+            seconds = self.surroundings.left(operation, await self._now())
+            if not seconds:
+                return
+            if not self.surroundings.clock.skip(seconds):
+                await self._pause(min(seconds, pause_seconds))
+                pause_seconds = min(2 * pause_seconds, POLL_SECONDS_MAX)
 
     async def _execute(self, operation: Execute) -> Returned | Raised:
         driver = type(self)(self.surroundings, operation.writer)

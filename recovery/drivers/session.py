@@ -20,18 +20,24 @@ from recovery.core.entries import DEADLINE, NOW, RANDOM, Decision, OutcomeKind, 
 from recovery.core.entries import UUID as UUID_FORM
 from recovery.core.errors import DeadlinePassed, DecisionFailed, DefinitionError, InvalidName
 from recovery.core.history import EffectStep
-from recovery.core.ids import branch_of, check_key, derive_key
+from recovery.core.ids import branch_of, check_key, check_step_name, derive_key
 from recovery.core.instants import instant_us, iso, moment
 from recovery.core.machine import Machine
+from recovery.core.mail import sooner
 from recovery.core.operations import Decided, Now
+from recovery.core.publishing import publish
 from recovery.core.request import Request
 from recovery.core.scopes import Limit
+from recovery.core.waiting import answered
 from recovery.definitions.deadline import Deadline
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound
 from recovery.definitions.registry import check_complete
 from recovery.definitions.run import Applied, Rejected
+from recovery.definitions.speaking import spoken
+from recovery.definitions.wait import Wait
 from recovery.drivers.undoing import Stretches, Undoing
+from recovery.logs import logger
 
 
 class Nap(NamedTuple):
@@ -100,7 +106,7 @@ class Session:
             can_probe=effect.probe_body is not None,
             can_close=effect.close_body is not None,
             subject=bound,
-            valid_until_us=bound.valid_until_us,
+            valid_until_us=sooner(bound.valid_until_us, self.machine.mail.approval_of(bound.fingerprint)),
             can_cancel=effect.cancel_body is not None,
             deadline_us=None if scope is None else scope.at_us,
         )
@@ -115,6 +121,19 @@ class Session:
         limit = Limit(step, (await self.machine.chosen(step, "", DEADLINE, nap.ends)).value)
         scopes, branch = self.machine.scopes, branch_of(step)
         return Deadline(moment(limit.at_us), partial(scopes.enter, branch, limit), partial(scopes.leave, branch, limit))
+
+    async def wait(self, step: str, wait: Wait[Any]) -> Any:
+        """The answer, decoded. Raises WaitLapsed."""
+        return wait.value(self.run_id, step, await answered(self.machine, step, wait.wanted))
+
+    def publish(self, branch: str, name: str, value: Any) -> None:
+        """Raises ValueNotStorable, InvalidName."""
+        publish(self.machine, check_step_name(name), spoken(f"publication {name!r}", value), branch)
+
+    def log(self, branch: str, level: int, event: str, fields: dict[str, Any]) -> None:
+        replays = self.machine.steps.recorded_next(branch) is not None
+        if not (self.machine.mail.dry or replays):
+            logger("run").write(level, event, {"run_id": self.run_id, "step": self.machine.steps.latest.get(branch, ""), **fields})
 
     async def random(self, step: str) -> float:
         """53 bits of what was drawn: every float in [0, 1) that is a multiple of 2**-53 is as likely."""

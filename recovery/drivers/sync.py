@@ -29,6 +29,7 @@ from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.run import Applied, Rejected, Run
 from recovery.definitions.saga import Saga, kept_names
+from recovery.definitions.wait import Wait
 from recovery.drivers import children
 from recovery.drivers.asking import Surroundings, bound_call, refuse_async
 from recovery.drivers.branching import Branching, RunBranch, bodies_of, width
@@ -146,6 +147,16 @@ class SyncSession:
         bound = bound_call(bound, "attempt")
         refuse_async(bound.effect.is_async, "effect", bound.effect.name)
         return self._step(name or bound.effect.name, lambda step: self._session.attempt(step, bound, key))
+
+    def wait(self, wait: Wait[Any]) -> Any:
+        return self._step(wait.name, lambda step: self._session.wait(step, wait))
+
+    def publish(self, name: str, value: Any) -> None:
+        with self._driver.pure:
+            self._session.publish(self._branch, name, value)
+
+    def log(self, level: int, event: str, fields: dict[str, Any]) -> None:
+        self._session.log(self._branch, level, event, fields)
 
     def patched(self, name: str) -> bool:
         with self._driver.pure:

@@ -22,6 +22,7 @@ from recovery.drivers.asking import Progress
 from recovery.drivers.asynchronous import AsyncDriver
 from recovery.engine import restoring, verifying
 from recovery.engine.restoring import Declared, Orphan
+from recovery.engine.speaking import AsyncSpeaking
 from recovery.engine.verifying import Verified
 from recovery.engine.versioning import AsyncVersioning
 from recovery.engine.wiring import listed
@@ -32,7 +33,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class AsyncEngine(AsyncVersioning):
+class AsyncEngine(AsyncVersioning, AsyncSpeaking):
     """Runs and recovers `async def` workflows. `async with` and `close` flush. No commit ever runs on the event loop."""
 
     is_async = True

@@ -21,6 +21,7 @@ from recovery.drivers.asking import Progress
 from recovery.drivers.sync import SyncDriver, finish
 from recovery.engine import restoring, verifying
 from recovery.engine.restoring import Declared, Orphan
+from recovery.engine.speaking import SyncSpeaking
 from recovery.engine.verifying import Verified
 from recovery.engine.versioning import SyncVersioning
 from recovery.engine.wiring import listed
@@ -31,7 +32,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Engine(SyncVersioning):
+class Engine(SyncVersioning, SyncSpeaking):
     """Runs and recovers `def` workflows. `with` and `close` flush. Safe for several threads."""
 
     def run(self, run_id: str, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -112,6 +112,9 @@ async def fit(loaded: Loaded, workflow: Workflow[..., Any]) -> Fit:
     )
     came, error = await _replayed(workflow, loaded, machine)
     same = None
+    if error is None and machine.came_to is OutcomeKind.APPLIED and machine.mail.waits:
+        step = next(iter(machine.mail.waits))
+        error = machine.diverge(step, "the end of the run", f"step {step}").error
     if error is None and ended is not None and came is not None:
         same = _same(workflow, came, loaded)
         if isinstance(came, Raised) and ended.outcome is OutcomeKind.APPLIED:
@@ -124,7 +127,7 @@ async def fit(loaded: Loaded, workflow: Workflow[..., Any]) -> Fit:
         version=loaded.opened.version,
         against=workflow.version,
         status=loaded.run.status,
-        then=machine.then if ended is None and error is None else "",
+        then=(machine.then or machine.waits()) if ended is None and error is None else "",
         same_outcome=same,
         error=error,
     )

@@ -7,7 +7,7 @@ its scope and its contract are those of the code that would go on. Invariant: a 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from recovery.claims import World
@@ -18,6 +18,7 @@ from recovery.core.ids import Epoch
 from recovery.core.instants import iso
 from recovery.core.judgement import conclude
 from recovery.core.machine import Machine, Unwind
+from recovery.core.mail import Mail
 from recovery.core.operations import Decided, Execute, Now, Op, Raised, Use
 from recovery.core.request import Request
 from recovery.core.rows import Action
@@ -30,6 +31,12 @@ class Rehearsal(Machine):
     """A machine that stops where it would act. `then`: what would follow."""
 
     then: str = ""
+    mail: Mail = field(default_factory=lambda: Mail(dry=True))
+
+    def waits(self) -> str:
+        """What would follow where a wait ended it; "" where none did."""
+        waits = [each.wanted.known_as for each in self.mail.waits.values()]
+        return f"then the workflow would wait for {', '.join(waits)}" if waits else ""
 
     async def chosen(
         self, step: str, fingerprint: str, form: str, choose: Callable[[], Coroutine[Op[Any], Any, Decided]]
@@ -91,6 +98,7 @@ async def rehearsed(world: World, loaded: Loaded, workflow: Workflow[..., Any]) 
     except BaseExceptionGroup:  # a TaskGroup wraps the Unwind; others are raised again
         if machine.stopped is None:
             raise
+    machine.then = machine.then or machine.waits()
     return machine
 
 

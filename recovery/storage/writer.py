@@ -15,13 +15,13 @@ from recovery import codec
 from recovery.core.chain import Row, chained
 from recovery.core.contracts import Contract
 from recovery.core.effect_errors import KeyReused
-from recovery.core.entries import Intent, Observation, Settled, Source, encode, kind_of, step_of
+from recovery.core.entries import Intent, Observation, Settled, Source, Status, encode, kind_of, step_of
 from recovery.core.errors import FencedOut, InvariantViolated
 from recovery.core.ids import Epoch
 from recovery.core.operations import Append as Wanted
 from recovery.core.operations import Commit, Now, Use, bracket_of
 from recovery.crashpoints import around
-from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Journal, KeyClaim, Payload
+from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Journal, KeyClaim, Payload, RunRow
 from recovery.storage.reading import Loaded
 from recovery.storage.resting import rest
 
@@ -42,6 +42,10 @@ class Writer:
     contracts: dict[str, Contract]
     ended: bool = False  # the run is settled: entries may follow that, and its status stays
     finished: bool = False
+
+    def row(self, seen: RunRow) -> RunRow:
+        """The run's row as this writer has left it, where it now waits; `seen`: an earlier state of it."""
+        return replace(seen, head=self.head, head_digest=self.digest, status=Status.WAITING)
 
     async def commit(self, wanted: Wanted) -> None:
         """Make `wanted` durable. Raises FencedOut (its observations are kept as late evidence), KeyReused or StoreUnavailable."""

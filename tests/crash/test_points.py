@@ -25,7 +25,6 @@ ORPHANED_AT = (
 
 ORDERS = ("append.override", "deliver", "hold", "forget")
 """What only an operator's order passes: `test_orders` kills those."""
-
 EVERY_PASSAGE = {"worker": {("sqlite", "sync"), ("postgresql", "async")}, "recoverer": {("sqlite", "sync")}}
 """Where a process is killed at each passage of a point. Elsewhere at the first one, since time is short: a worker's in each shape, a
 recoverer's in the first of the above that has one."""

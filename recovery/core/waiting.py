@@ -1,0 +1,164 @@
+"""Waiting: how a run waits for what is said from outside, and takes in what comes.
+
+Owns the order of a wait: it is durable before anybody could miss it, then the inbox is read, then the run rests. Knows nothing of threads and stores.
+Invariants: one entry takes a message in, so that a replay finds the same answer; after the entry that says that the run waits the inbox is read once
+more, so that no answer is overlooked; nothing follows on a wait whose end is not recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from recovery.core.child_errors import ChildOpen
+from recovery.core.effect_errors import EffectInDoubt, Unresolved
+from recovery.core.entries import ANSWER, LAPSED, WAIT, Decision, Status
+from recovery.core.errors import AnswerPending, RecoveryError, RunUnsettled, TimerPending
+from recovery.core.execution import Rest
+from recovery.core.history import DecisionStep, History
+from recovery.core.ids import branch_of
+from recovery.core.instants import iso
+from recovery.core.machine import Machine
+from recovery.core.mail import APPROVED_UNTIL, LAPSE, Open, Wanted, first_unheard, lapsed, slot_of
+from recovery.core.operations import Append, Deliver, Now, Poll, Use
+from recovery.core.orders import check_wanted, heed
+
+_ENDS = frozenset({ANSWER, LAPSED})
+
+RESTS = (AnswerPending, ChildOpen, TimerPending, Unresolved, EffectInDoubt)
+"""What stops a run that goes on by itself once something has come."""
+
+
+async def answered(machine: Machine, step: str, wanted: Wanted) -> Decision:
+    """The entry that ends a wait: an answer, or its lapse. Raises Unwind where there is none yet."""
+    recorded = machine.history.steps.get(step)
+    if recorded is not None:
+        wait = machine.expected(step, recorded, WAIT)
+        _check_same(machine, wait, wanted)
+    else:
+        wait = wanted.wait(step, await Now())
+    done = machine.history.steps.get(machine.begin(ANSWER, step, awaited=False))
+    if isinstance(done, DecisionStep):
+        ended = done.decision
+    else:
+        open_ = machine.mail.waits[step] = Open(wait, wanted)
+        if machine.mail.dry:
+            raise machine.stop(RunUnsettled(run_id=machine.history.run_id, status="rehearsed", reason=""), branch_of(step))
+        try:
+            ended = await _come(machine, open_)
+        except RecoveryError as error:
+            raise machine.stop(error) from error
+        del machine.mail.waits[step]
+    machine.rests.pop(branch_of(step), None)
+    if wanted.fingerprint and ended.form == ANSWER:
+        machine.mail.approved.setdefault(wanted.fingerprint, []).append(ended.value.get(APPROVED_UNTIL))
+    await machine.turn(step)
+    return ended
+
+
+async def heard_meanwhile(machine: Machine) -> bool:
+    """Whether something has come for a wait that this call has left: then the run can go on at once."""
+    mail = machine.mail
+    if not mail.waits:
+        return False
+    messages = await _inbox(machine.history)
+    return any(mail.next(machine.history, open_, messages) is not None for open_ in mail.waits.values())
+
+
+def rest_again(machine: Machine, looks_us: int | None, now_us: int) -> Append | None:
+    """How a run that has done nothing says once more when to look at it: a message that nobody waits for has brought its next look forward, and it would be
+    looked at again and again. None: its row says so already. looks_us: when it says to look."""
+    own_us = machine.next_look_us
+    if looks_us is None or (own_us is not None and looks_us >= own_us):
+        return None
+    for branch, rest in machine.rests.items():
+        last = next((step for name, step in reversed(machine.history.steps.items()) if branch_of(name) == branch), None)
+        entry = last.decision if isinstance(last, DecisionStep) else last.verdicts[-1] if last and last.verdicts else None
+        if entry is not None:
+            return Append((replace(entry, at_us=now_us),), *machine.standing(branch, rest))
+    return None
+
+
+def _check_same(machine: Machine, wait: Decision, wanted: Wanted) -> None:
+    """Raises Unwind where the code waits for something else than its record says."""
+    was = replace(wanted, name=wait.value["name"], queue=wait.value["queue"]).known_as
+    if was != wanted.known_as:
+        raise machine.diverge(wait.step, f"a wait for {was}", f"one for {wanted.known_as}")
+    if wait.fingerprint != wanted.fingerprint:
+        before, after = (text[:12] or "no call" for text in (wait.fingerprint, wanted.fingerprint))
+        raise machine.diverge(wait.step, f"a wait about {before}", f"one about {after}")
+
+
+async def _come(machine: Machine, open_: Open) -> Decision:
+    wait, until_us = open_.wait, open_.wait.value["until_us"]
+    branch, rest = branch_of(wait.step), Rest(Status.WAITING, until_us, open_.wanted.known_as)
+    while True:
+        now_us = await Now()
+        found, messages = [] if wait.step in machine.history.steps else [wait], await _inbox(machine.history)
+        found += machine.mail.take_in(machine.history, open_, messages, now_us)
+        if found:
+            ended = found[-1].form in _ENDS
+            await machine.append(wait.step, found, *(Rest(Status.RUNNING, None, "") if ended else rest))
+            if ended:
+                return found[-1]
+            continue  # whoever spoke before that was durable has woken nobody
+        if until_us is not None and now_us >= until_us:
+            if (end := await _lapse(machine, open_, now_us)) is not None:
+                return end
+            continue
+        await heed(machine, wait.step)
+        check_wanted(machine, wait.step)
+        machine.rests[branch] = rest
+        limit_us = _patience_us(machine, until_us)
+        if limit_us is None or now_us >= limit_us:
+            if machine.understated(branch, rest, now_us):
+                await machine.append(wait.step, [replace(wait, at_us=now_us)], *rest)
+                continue
+            raise machine.stop(_pending(machine.history.run_id, open_), branch)
+        seen = max((message.number for message in messages), default=first_unheard(machine.history) - 1)
+        await Poll(limit_us, partial(_news, machine.history.run_id, seen), f"{wait.step}: it waits for {rest.reason}")
+
+
+async def _lapse(machine: Machine, open_: Open, now_us: int) -> Decision | None:
+    """End a wait unanswered. None: the inbox says how it ends, since an answer may have been faster."""
+    wait, wanted = open_.wait, open_.wanted
+    if not wanted.queue:
+        slot = slot_of(machine.history, wait.step)
+        await Deliver(LAPSE, wanted.name, slot, by="the run itself", at_us=now_us, token=f"{LAPSE}:{slot}")
+        if machine.mail.next(machine.history, open_, await _inbox(machine.history)) is not None:
+            return None
+    end = lapsed(wait, now_us)
+    await machine.append(wait.step, [end])
+    return end
+
+
+def _patience_us(machine: Machine, until_us: int | None) -> int | None:
+    """Until when this call goes on looking; None: not at all. A named time that it may wait for is waited for; nothing else is, unless the
+    budget says so."""
+    if until_us is not None and (machine.deadline_us is None or until_us <= machine.deadline_us):
+        return until_us
+    return machine.mail.answers_until_us
+
+
+def _pending(run_id: str, open_: Open) -> AnswerPending:
+    wait, wanted = open_.wait, open_.wanted
+    until_us, verb = wait.value["until_us"], "send" if wanted.queue else "signal"
+    until = "" if until_us is None else f", until {iso(until_us)} at the latest"
+    about = f" --about {wanted.fingerprint[:12]}" if wanted.fingerprint else ""
+    how = f"recover {verb} {run_id} {wanted.name if wanted.queue else wait.step} --value JSON --by WHO{about}"
+    return AnswerPending(run_id=run_id, step=wait.step, what=wanted.known_as, until=until, how=how)
+
+
+async def _inbox(history: History) -> Sequence[Any]:
+    """What has come and may not have been taken in."""
+    return await Use(partial(_behind, history.run_id, first_unheard(history) - 1))
+
+
+def _behind(run_id: str, after: int, journal: Any) -> Sequence[Any]:
+    return journal.inbox(run_id, after)  # type: ignore[no-any-return]  # the port's messages, which the core reads as they are
+
+
+def _news(run_id: str, after: int, journal: Any) -> bool:
+    return bool(journal.inbox(run_id, after))
