@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from recovery.definitions.run import Applied, Rejected, Run
     from recovery.definitions.workflow import Workflow, workflow
     from recovery.engine import AsyncEngine, Engine
+    from recovery.redaction import Redacted, Secret
 
 __version__ = "0.1.0"
 
@@ -82,12 +83,14 @@ _HOMES = {
     "ReceiptRow": "recovery.definitions.listing",
     "Receipt": "recovery.definitions.recovered",
     "Recovered": "recovery.definitions.recovered",
+    "Redacted": "recovery.redaction",
     "Refused": "recovery.definitions.answer",
     "Rejected": "recovery.definitions.run",
     "Rejection": "recovery.definitions.rejection",
     "ReplyWas": "recovery.definitions.answer",
     "Run": "recovery.definitions.run",
     "RunInfo": "recovery.definitions.recovered",
+    "Secret": "recovery.redaction",
     "Status": "recovery.core.entries",
     "StepVerdict": "recovery.definitions.recovered",
     "TurnedAway": "recovery.definitions.answer",
@@ -134,12 +137,14 @@ __all__ = [
     "Receipt",
     "ReceiptRow",
     "Recovered",
+    "Redacted",
     "Refused",
     "Rejected",
     "Rejection",
     "ReplyWas",
     "Run",
     "RunInfo",
+    "Secret",
     "Status",
     "StepVerdict",
     "TurnedAway",

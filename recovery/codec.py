@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from types import GenericAlias, NoneType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import rfc8785
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -19,8 +19,10 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from recovery.core.entries import JSON
 from recovery.core.errors import DefinitionError, ValueNotStorable, ValueUnreadable
 from recovery.core.ids import digest_bytes
+from recovery.core.showing import ESCAPED, MARKED, Veiled, revealed
 from recovery.frozen import STAND_INS, thawed
 from recovery.identical import DEPTH_MAX, Difference, difference, unfit
+from recovery.redaction import KEPT, MARK, Unplaced, Veils, uncovered
 
 T = TypeVar("T")
 
@@ -28,7 +30,6 @@ SIZE_MAX: Final = 16 * 1024 * 1024  # bytes of UTF-8 JSON text
 INTEGER_MAX: Final = 2**53 - 1  # beyond it JSON numbers lose digits in most readers, and RFC 8785 (section 3.2.2.3) refuses them
 
 _INT: Final = "$int"  # {"$int": "9007199254740993"}: an integer beyond INTEGER_MAX, in decimal
-_DICT: Final = "$dict"  # {"$dict": {...}}: a user's object that has one key, and that key looks like a tag
 _CONFIG: Final = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 _PLAIN: Final = frozenset({str, int, bool, float, NoneType})
 _OWN_MESSAGES: Final = frozenset({"value_error", "assertion_error"})  # a validator's own words, which may quote the value
@@ -46,6 +47,7 @@ class Codec(Generic[T]):
             self.adapter: TypeAdapter[tuple[T]] = TypeAdapter(_tuple_of(type_), config=_CONFIG)
             if not self.adapter.pydantic_complete:
                 self.adapter.rebuild()
+            self.veils = Veils(self.adapter)
         except Exception as error:  # pydantic raises its own errors, NameError and TypeError here
             problem = f"the type {self.title} has no JSON form"
             advice = "Use JSON types, dataclasses, TypedDicts, enums or pydantic models, resolvable where the definition stands."
@@ -60,7 +62,9 @@ class Codec(Generic[T]):
     def encode(self, value: T, *, where: str = "codec", root: str = "$") -> JSON:
         """`value` as JSON. Raises ValueNotStorable naming the path (beginning with `root`) and what to do."""
         try:
-            tree = self.adapter.dump_python((value,), mode="json", by_alias=True, round_trip=True, warnings=False)[0]
+            tree = self._dumped(value, "json")
+            if self.veils.wrapped:
+                tree = uncovered(tree, self._dumped(value, "python"))
             stored = _seal(tree, root)
             text = dumps(stored)
         except Exception as error:  # noqa: BLE001  # serializers are the user's code and may raise anything
@@ -104,6 +108,9 @@ class Codec(Generic[T]):
             path, problem = root, "it is not JSON"
         raise ValueNotStorable(where=where, path=path, problem=problem, advice=f"Give JSON that fits {self.title}.")
 
+    def _dumped(self, value: T, mode: Literal["json", "python"]) -> Any:
+        return self.adapter.dump_python((value,), mode=mode, by_alias=True, round_trip=True, warnings=False, context=KEPT)[0]
+
     def _read(self, text: str) -> T:
         if '"$' in text:
             text = json.dumps(_unseal(json.loads(text)), allow_nan=False)
@@ -115,6 +122,9 @@ class Codec(Generic[T]):
             return found
         if isinstance(error, _Unsealable):
             return error.found
+        if isinstance(error, Unplaced):
+            problem = "its JSON form is of another shape than the value, so that a secret in it cannot be found"
+            return Difference(root, problem, "Let its type have no serializer of its own.")
         advice = f"Give a value of the declared type, {self.title}, or declare the type that it has."
         if isinstance(error, ValidationError):
             path, problem = _explained(error, root)
@@ -162,8 +172,9 @@ def canonical(stored: JSON) -> bytes:
 
 
 def fingerprint(stored: JSON) -> str:
-    """The digest of the canonical form: BLAKE2b-256 in hex, under a prefix of its own."""
-    return digest_bytes(b"recovery-fingerprint-1", canonical(stored))
+    """The digest of the canonical form: BLAKE2b-256 in hex, under a prefix of its own. Whether a part of it is declared secret does not count, so that a
+    run may be recovered by code that has declared it since."""
+    return digest_bytes(b"recovery-fingerprint-1", canonical(revealed(stored)))
 
 
 def type_title(type_: Any) -> str:
@@ -204,13 +215,17 @@ def _seal(tree: Any, path: str, depth: int = 0) -> JSON:
         raise _Unsealable(Difference(path, f"it is nested deeper than {DEPTH_MAX} levels", "Flatten it."))
     if kind is list:
         return [_seal(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(tree)]
+    if kind is Veiled:  # read back already, and given again
+        return Veiled({MARKED: _seal(tree[MARKED], path, depth + 1)})
     if kind is not dict:
         raise _Unsealable(
             Difference(path, f"{kind.__name__} is not a JSON type", "Use JSON types, dataclasses or pydantic models.")
         )
+    if len(tree) == 1 and MARK in tree:
+        return Veiled({MARKED: _seal(tree[MARK], path, depth + 1)})
     sealed = {_seal_key(key, path): _seal(item, f"{path}.{key}", depth + 1) for key, item in tree.items()}
     if len(sealed) == 1 and next(iter(sealed)).startswith("$"):
-        return {_DICT: sealed}
+        return {ESCAPED: sealed}
     return sealed
 
 
@@ -230,8 +245,10 @@ def _unseal(stored: JSON) -> Any:
         ((tag, inner),) = stored.items()
         if tag == _INT and isinstance(inner, str):
             return int(inner)
-        if tag == _DICT and isinstance(inner, dict):
+        if tag == ESCAPED and isinstance(inner, dict):
             return {key: _unseal(item) for key, item in inner.items()}
+        if tag == MARKED:
+            return _unseal(inner)
         if tag.startswith("$"):
             raise ValueError(f"unknown tag {tag!r}")
     return {key: _unseal(item) for key, item in stored.items()}
@@ -261,6 +278,10 @@ def _explained(error: ValidationError, root: str) -> tuple[str, str]:
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
+    if len(pairs) == 1 and pairs[0][0] == MARKED:
+        found = Veiled(found)
+    elif len(pairs) == 1 and pairs[0][0] == ESCAPED and type(pairs[0][1]) is Veiled:
+        found = {ESCAPED: dict(pairs[0][1])}  # a user's object that only looks like one
     if len(found) != len(pairs):
         raise ValueError("duplicate key")
     return found

@@ -16,6 +16,8 @@ from collections.abc import Mapping, MutableMapping
 from functools import cache
 from typing import Any, Final, TextIO
 
+from recovery.core.showing import is_secret
+
 ROOT: Final = "recovery"
 REDACTED: Final = "[redacted]"
 _SECRET: Final = re.compile(
@@ -27,9 +29,11 @@ logging.getLogger(ROOT).addHandler(logging.NullHandler())
 
 
 def redact(value: Any) -> Any:
-    """A copy of a JSON-like value without secrets: whole values under a secret's name, passwords inside URLs."""
+    """A copy of a JSON-like value without secrets: what was declared secret, whole values under a secret's name, passwords inside URLs."""
     if isinstance(value, str):
         return _URL_PASSWORD.sub(rf"\1{REDACTED}@", value) if "://" in value else value
+    if is_secret(value):
+        return REDACTED
     if isinstance(value, Mapping):
         return {key: REDACTED if _secret(key) else redact(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

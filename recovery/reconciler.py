@@ -199,7 +199,7 @@ async def _go(
         return await _stopped(row, machine, writer, error)
     if _can_be_better(came, machine):
         raise came.error
-    return await _end(world, row, machine, writer, await _ending(workflow, came))
+    return await _end(world, row, machine, writer, await _ending(workflow, came, history))
 
 
 async def _end(world: World, row: RunRow, machine: Machine, writer: Writer, ended: Settled) -> Recovered[Any]:
@@ -239,12 +239,12 @@ def _can_be_better(came: Returned | Raised, machine: Machine) -> TypeGuard[Raise
     return isinstance(came, Raised) and machine.leaves_open(came.error)
 
 
-async def _ending(workflow: Workflow[..., Any], came: Returned | Raised) -> Settled:
+async def _ending(workflow: Workflow[..., Any], came: Returned | Raised, history: History) -> Settled:
     """The run's own outcome. Raises ValueNotStorable: the run then stays open, and better code can end it."""
     now_us = await Now()
     if isinstance(came, Returned):
         return Settled(step=ROOT, outcome=OutcomeKind.APPLIED, at_us=now_us, value=workflow.encode_result(came.value))
-    failure = workflow.encode_failure(came.error)
+    failure = workflow.encode_failure(came.error, history.without_secrets)
     return Settled(step=ROOT, outcome=OutcomeKind.FAILED, at_us=now_us, value=failure.to_json(), error=failure.error)
 
 

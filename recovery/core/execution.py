@@ -256,9 +256,8 @@ class Execution:
         recorded = self.history.steps.get(step)
         if recorded is None:
             decided = await choose()
-            entry = Decision(
-                step=step, fingerprint=fingerprint, value=decided.value, error=decided.error, form=form, at_us=await Now()
-            )
+            value = self.history.without_secrets(decided.value) if decided.error else decided.value  # an exception's message
+            entry = Decision(step=step, fingerprint=fingerprint, value=value, error=decided.error, form=form, at_us=await Now())
             if entry.error:
                 self.say(entry)
             else:

@@ -15,6 +15,7 @@ from recovery.core.entries import JSON, Answered, AnswerKind, Attempt, OutcomeKi
 from recovery.core.facts import Finding
 from recovery.core.history import EffectStep, Noted
 from recovery.core.ids import Epoch
+from recovery.core.showing import revealed
 from recovery.core.timing import (
     ASKED,
     CANCELLING,
@@ -172,7 +173,7 @@ class Reading:
 
     def _other_fields(self, noted: Noted) -> bool:
         """Whether a receipt states another value than we asked for in a field that never changes."""
-        value, asked = noted.answer.value, self.step.intent.arguments
+        value, asked = revealed(noted.answer.value), revealed(self.step.intent.arguments)  # secret on one side is no difference
         if not isinstance(value, dict) or not isinstance(asked, dict):
             return False
         return any(name in value and name in asked and value[name] != asked[name] for name in self.contract.stable_fields)
@@ -190,8 +191,8 @@ class Reading:
             return True
         ours, theirs = self.stable(left.value), self.stable(right.value)
         if ours is not None and theirs is not None:
-            return ours == theirs
-        return not (self.original(a) and self.original(b)) or left.value == right.value
+            return bool(revealed(ours) == revealed(theirs))
+        return not (self.original(a) and self.original(b)) or revealed(left.value) == revealed(right.value)
 
     def _in_window(self, noted: Noted) -> bool:
         """Whether an acceptance is of one effect: of the first attempt that may have acted, or of a copy inside that one's window."""

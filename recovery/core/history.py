@@ -17,6 +17,7 @@ from recovery.core.entries import (
     BRANCHES,
     CHILD,
     FIRED,
+    JSON,
     LAPSED,
     PATCHED,
     PUBLISHED,
@@ -41,6 +42,7 @@ from recovery.core.entries import (
 )
 from recovery.core.errors import IllegalHistory
 from recovery.core.ids import ROOT, branch_of
+from recovery.core.showing import secrets_in, without
 
 DIVERGE: Final = "diverge"
 """The action of a verdict about the whole run: its replay and its record do not fit."""
@@ -162,6 +164,10 @@ class History:
     @property
     def effects(self) -> list[EffectStep]:
         return [step for step in self.steps.values() if isinstance(step, EffectStep)]
+
+    def without_secrets(self, text: str) -> str:
+        """A text, such as an exception's message, with what was declared secret in any value of the run cut out of it."""
+        return without(text, secrets_in([self.opened and self.opened.input, *map(_values, self.steps.values())]))
 
     def add(self, entry: Entry) -> None:
         """Take the next entry. Raises IllegalHistory if it cannot follow what is there."""
@@ -294,6 +300,12 @@ def held_by(orders: Iterable[Override]) -> Override | None:
         ):
             held = None
     return held
+
+
+def _values(step: Step) -> list[JSON]:
+    if isinstance(step, DecisionStep):
+        return [step.decision.value]
+    return [step.intent.arguments, *(noted.answer.value for noted in step.observations)]
 
 
 def _acknowledges(entry: Entry) -> bool:

@@ -1,11 +1,34 @@
-"""Showing: what of a stored value a person or a program may see.
+"""Showing: what of a stored value a person or a program may see. The one place that redacts.
 
-Owns the stand-in for a value that is not at hand. Pure. Invariant: what is shown is plain JSON, and never what a stand-in stands for.
+Owns the stored form of a secret, its looks, and the stand-in for a value that is not at hand. Pure. Invariant: what is shown is plain JSON, with
+nothing in it that was declared secret, and nothing that a stand-in stands for. Whatever leaves for a terminal, a file or a log goes through here, or
+is a `repr`, which withholds the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Final
+
 from recovery.core.entries import JSON
+
+MARKED: Final = "$secret"
+"""{"$secret": <value>}: a value that was declared secret. The codec escapes a user's object that looks like one."""
+
+ESCAPED: Final = "$dict"
+"""{"$dict": {...}}: a user's object that has one key, and that key looks like a mark."""
+
+MARGIN: Final = 4
+"""Characters: a shorter secret is not looked for in texts, where it would cut words apart."""
+
+
+class Veiled(dict[str, Any]):
+    """The stored form of a secret in memory: plain JSON, whose `repr` withholds it, in a traceback, a log or a failed assertion too."""
+
+    def __repr__(self) -> str:
+        return "<secret>"
+
+    __str__ = __repr__
 
 
 class Withheld:
@@ -33,8 +56,53 @@ def shown(value: JSON) -> JSON:
     """The value as plain JSON for people and for `--json`."""
     if isinstance(value, Withheld):
         return value.shown()
+    if is_secret(value):
+        return {"$withheld": "secret"}
+    return _with_parts(value, shown)
+
+
+def revealed(value: JSON) -> JSON:
+    """The value without the marks of secrets: what is compared, and what a fingerprint is made of. Never for anybody's eyes."""
+    return revealed(value[MARKED]) if is_secret(value) else _with_parts(value, revealed)
+
+
+def _with_parts(value: JSON, change: Callable[[JSON], JSON]) -> JSON:
+    """The value, with each of its parts changed. What is escaped is no mark, and its parts may be."""
     if isinstance(value, dict):
-        return {name: shown(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [shown(item) for item in value]
-    return value
+        if len(value) == 1 and isinstance(inner := value.get(ESCAPED), dict):
+            return {ESCAPED: {name: change(item) for name, item in inner.items()}}
+        return {name: change(item) for name, item in value.items()}
+    return [change(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def is_secret(value: JSON) -> bool:
+    return isinstance(value, dict) and len(value) == 1 and MARKED in value
+
+
+def secrets_in(value: Any) -> set[str]:
+    """The texts in what was declared secret, of MARGIN characters and more: what must not stand in a message either."""
+    if is_secret(value):
+        return _texts(value[MARKED])
+    found = set[str]()
+
+    def look(part: JSON) -> JSON:
+        found.update(secrets_in(part))
+        return part
+
+    _with_parts(value, look)
+    return found
+
+
+def without(text: str, hidden: set[str]) -> str:
+    """A text for people with these cut out of it, the longest first."""
+    for secret in sorted(hidden, key=len, reverse=True):
+        text = text.replace(secret, "<secret>")
+    return text
+
+
+def _texts(value: JSON) -> set[str]:
+    if isinstance(value, dict | list):
+        parts = value.values() if isinstance(value, dict) else value
+        return set[str]().union(*map(_texts, parts))
+    text = value if isinstance(value, str) else "" if value is None else str(value)
+    return {text} if len(text) >= MARGIN else set()

@@ -65,6 +65,7 @@ class BatchCodec(Codec[Batched[Any]]):
         self.item: Codec[Any] = Codec(item_type(type_), what=what, name=name)
         self.title = f"Batched[{self.item.title}]"
         self.rejects = rejects
+        self.veils = self.item.veils
         self.adapter = _STORED  # a schema of the stored form: what an item holds depends on its kind
 
     def encode(self, value: Batched[Any], *, where: str = "codec", root: str = "$") -> JSON:

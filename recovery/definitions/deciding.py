@@ -27,8 +27,8 @@ class Deciding:
 
     name: str
     function: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    args: tuple[Any, ...] = field(repr=False)  # the workflow's own values: whether one is secret is not known here
+    kwargs: dict[str, Any] = field(repr=False)
     fingerprint: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class Deciding:
 def _codec_of(function: Callable[..., Any]) -> Codec[Any]:
     """For the annotated return type, else for plain JSON. Kept, since building one costs more than the decision's commit."""
     try:
-        hints = get_type_hints(function)
+        hints = get_type_hints(function, include_extras=True)  # what is declared secret is an extra
     except (NameError, TypeError):
         hints = {}
     return Codec(hints.get("return", Any))

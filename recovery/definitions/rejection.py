@@ -68,11 +68,16 @@ class Rejection(Exception):
         return hash((type(self), self.name))  # fields may be unhashable; equal rejections still hash alike
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.codecs)})"
+        return f"{type(self).__name__}({self._shown()})"
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.codecs)
+        shown = self._shown()
         return f"{self.name}: {shown}" if shown else self.name
+
+    def _shown(self) -> str:
+        """A field that may hold something secret is withheld as a whole: this text goes into messages, which are stored and printed."""
+        told = {name: "<secret>" if codec.veils.any else repr(getattr(self, name)) for name, codec in self.codecs.items()}
+        return ", ".join(f"{name}={value}" for name, value in told.items())
 
 
 class NameTaken(Rejection):

@@ -93,9 +93,9 @@ class Workflow(Generic[P, R]):
         """The result that was stored. Raises ValueUnreadable."""
         return self.result.decode(stored, where=self.signature.where, root="result")
 
-    def encode_failure(self, error: Exception) -> Failure:
-        """What is kept of an uncaught exception: its type and a bounded message; a rejection keeps its fields."""
-        message = message_of(error, MESSAGE_MAX)
+    def encode_failure(self, error: Exception, redact: Callable[[str], str] = str) -> Failure:
+        """What is kept of an uncaught exception: its type and a bounded, redacted message; a rejection keeps its fields."""
+        message = redact(message_of(error, MESSAGE_MAX))
         if isinstance(error, Rejection):
             try:
                 return Failure(error.name, message, encode_rejection(error))

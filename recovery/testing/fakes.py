@@ -70,9 +70,10 @@ class FakeInside:
         effect = self.bound.effect
         stored = effect.outcome.encode(given, where=effect.signature.where, root="result")
         text = codec.canonical(stored).decode()
+        told = "<secret>" if effect.outcome.veils.any else repr(given)
         known = self.fakes.done.setdefault(call.key, [])
         if text not in known:
-            self._note(call.key, dict(request.arguments), stored, f"does {effect.name} under {call.key}: {given!r}")
+            self._note(call.key, dict(request.arguments), stored, f"does {effect.name} under {call.key}: {told}")
             known.append(text)
         return {"receipt": f"{call.key}-{known.index(text) + 1}", VALUE: stored}
 

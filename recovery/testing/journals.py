@@ -16,6 +16,7 @@ from recovery.core.chain import Row
 from recovery.core.entries import Attempt, Decision, Entry, Intent, Observation, Opened, Override, Settled, Verdict
 from recovery.core.errors import StoreUnavailable
 from recovery.core.ids import Epoch
+from recovery.core.showing import shown
 from recovery.ports import (
     Append,
     Appended,
@@ -286,12 +287,12 @@ def in_words(entry: Entry) -> str:
     """One entry, for the transcript. Derived keys differ from database to database and are not shown."""
     match entry:
         case Opened():
-            return f"opened {entry.workflow} {codec.dumps(entry.input)}"
+            return f"opened {entry.workflow} {codec.dumps(shown(entry.input))}"
         case Decision():
-            return f"{entry.form or 'decision'} {entry.step} = {codec.dumps(entry.value)}"
+            return f"{entry.form or 'decision'} {entry.step} = {codec.dumps(shown(entry.value))}"
         case Intent():
             first = f", attempt {entry.attempt.number} {entry.attempt.purpose}" if entry.attempt else ""
-            return f"intent {entry.step} {entry.effect} {codec.dumps(entry.arguments)}{first}"
+            return f"intent {entry.step} {entry.effect} {codec.dumps(shown(entry.arguments))}{first}"
         case Attempt():
             return f"attempt {entry.number} of {entry.step}: {entry.purpose}"
         case Observation():
@@ -303,4 +304,4 @@ def in_words(entry: Entry) -> str:
         case Settled():
             row = f" by {entry.row}" if entry.row else ""
             said = f" {entry.error}" if entry.error else ""
-            return f"settled {entry.step or 'the run'}: {entry.outcome.value}{said}{row} {codec.dumps(entry.value)}"
+            return f"settled {entry.step or 'the run'}: {entry.outcome.value}{said}{row} {codec.dumps(shown(entry.value))}"

@@ -6,6 +6,7 @@ import datetime as dt
 import enum
 import json
 import math
+import re
 import uuid
 from collections import OrderedDict, defaultdict, deque
 from dataclasses import dataclass
@@ -14,16 +15,29 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Optional, Union
 from zoneinfo import ZoneInfo
 
+import pydantic
 import pytest
 from annotated_types import Gt
 from freezegun import freeze_time
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, computed_field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretBytes,
+    SecretStr,
+    StringConstraints,
+    TypeAdapter,
+    computed_field,
+    model_validator,
+)
 from typing_extensions import TypedDict
 
+from recovery import Redacted, Secret
 from recovery.codec import INTEGER_MAX, SIZE_MAX, Codec, canonical, dumps, fingerprint, loads
 from recovery.core.errors import DefinitionError, ValueNotStorable, ValueUnreadable
+from recovery.core.showing import shown
 from recovery.identical import DEPTH_MAX, difference
 
 
@@ -57,6 +71,26 @@ class Item:
     units: int
     raw: bytes = b""
     tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Card:
+    number: Secret[str]
+    pin: Annotated[int, Redacted]
+    holder: str
+
+
+class Vault(BaseModel):
+    model_config = ConfigDict(val_json_bytes="base64")
+    token: SecretStr
+    raw: SecretBytes
+    born: pydantic.Secret[dt.date]
+    many: list[SecretStr]
+    by: dict[int, SecretStr]
+    pair: tuple[SecretStr, int]
+    card: Card
+    deep: Secret[dict[str, list[int]]]
+    none: SecretStr | None = None
 
 
 class Order(BaseModel):
@@ -206,7 +240,6 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (list[Base], [Derived(a=1, b=2)], "$[0]"),
     (Item, Item("a", 1, tags=["x"]), "$.tags"),  # type: ignore[arg-type]
     (Options, {"name": "a", "other": 1}, "$"),
-    (SecretStr, SecretStr("x"), "$"),
     (Annotated[int, Gt(0)], 0, "$"),
     (Positive, Positive.model_construct(n=-7), "$"),
     (complex, complex(math.nan, 0), None),
@@ -508,3 +541,61 @@ def test_a_fingerprint_stays_what_it_was() -> None:
         fingerprint({"effect": "reserve", "arguments": {"units": 2, "sku": "FILTER-A"}})
         == "96a7bb80fda6ade50d272a523e3cda68b0205ca9cbda5e413446af76a503f14b"
     )
+
+
+# -- secrets -------------------------------------------------------------------------------------------------------------
+
+VAULT = Vault(
+    token=SecretStr("4242-tok"),
+    raw=SecretBytes(b"\xff\x00raw"),
+    born=pydantic.Secret(dt.date(2026, 1, 2)),
+    many=[SecretStr("a"), SecretStr("")],
+    by={7: SecretStr("x")},
+    pair=(SecretStr("y"), 1),
+    card=Card("4242", 1234, "Ann"),
+    deep={"a": [1, 2**60]},
+)
+SECRETS: list[tuple[Any, Any, Any]] = [
+    (Secret[str], "x", {"$secret": "x"}),
+    (Secret[str | None], None, {"$secret": None}),
+    (Secret[int], 2**60, {"$secret": {"$int": str(2**60)}}),
+    (Secret[dict[str, int]], {"$a": 1}, {"$secret": {"$dict": {"$a": 1}}}),
+    (list[Secret[str]], ["a"], [{"$secret": "a"}]),
+    (Secret[Card], Card("1", 2, "z"), {"$secret": {"number": {"$secret": "1"}, "pin": {"$secret": 2}, "holder": "z"}}),
+    (SecretStr, SecretStr("y"), {"$secret": "y"}),
+    (SecretBytes, SecretBytes(b"\xff"), {"$secret": "_w=="}),
+    (Any, {"$secret": "mine"}, {"$dict": {"$secret": "mine"}}),
+    (Any, {"$dict": {"$secret": 1}}, {"$dict": {"$dict": {"$dict": {"$secret": 1}}}}),
+]
+
+
+@pytest.mark.parametrize(("type_", "value", "stored"), SECRETS, ids=repr)
+def test_a_secret_is_marked_where_it_is_stored_and_comes_back(type_: Any, value: Any, stored: Any) -> None:
+    codec: Codec[Any] = Codec(type_)
+    assert codec.encode(value) == stored
+    assert codec.decode(loads(dumps(stored))) == value
+
+
+def test_every_kind_of_secret_in_a_model_comes_back_and_none_is_shown() -> None:
+    codec: Codec[Any] = Codec(Vault)
+    stored = loads(dumps(codec.encode(VAULT)))
+    assert codec.decode(stored) == VAULT
+    assert codec.encode(codec.decode(stored)) == codec.encode(VAULT)
+    hidden = {"$withheld": "secret"}
+    assert shown(stored) == {
+        "token": hidden, "raw": hidden, "born": hidden, "many": [hidden, hidden], "by": {"7": hidden}, "pair": [hidden, 1],
+        "card": {"number": hidden, "pin": hidden, "holder": "Ann"}, "deep": hidden, "none": None,
+    }  # fmt: skip
+    assert repr(stored).count("<secret>") == 10
+    assert not re.search("4242|1234|2026", repr(stored))
+
+
+def test_a_mark_changes_no_fingerprint_and_an_imitation_does() -> None:
+    plain = fingerprint({"a": "x", "b": [1]})
+    assert fingerprint({"a": {"$secret": "x"}, "b": [{"$secret": 1}]}) == plain
+    assert fingerprint({"a": Codec[Any](Any).encode({"$secret": "x"}), "b": [1]}) != plain
+
+
+def test_a_users_own_dump_of_a_model_is_as_it_was() -> None:
+    assert TypeAdapter(Card).dump_python(Card("1", 2, "z"), mode="json") == {"number": "1", "pin": 2, "holder": "z"}
+    assert VAULT.model_dump(mode="json")["token"] == "**********"

@@ -13,6 +13,7 @@ from typing import Any, Final
 import yaml
 from pydantic import BaseModel, TypeAdapter
 
+from recovery.core.showing import MARKED, is_secret
 from recovery.testing.moves import Move
 from recovery.testing.scenario import Scenario
 
@@ -63,6 +64,8 @@ def plain(value: Any) -> Any:
             return duration_text(value)
         case Enum():
             return value.value
+        case dict() if is_secret(value):
+            return {MARKED: "<secret>"}  # a file that people keep and send around
         case dict():
             return {key: plain(item) for key, item in value.items()}
         case list() | tuple() | set() | frozenset():
