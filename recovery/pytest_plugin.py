@@ -159,7 +159,7 @@ class CrashEverywhere:
         workflow: Any,
         /,
         *args: Any,
-        effects: Mapping[Effect[..., Any], Callable[..., Any]] | ScriptedEnvironment,
+        effects: Mapping[Effect[..., Any], Callable[..., Any]] | ScriptedEnvironment | None = None,
         faults: int = 1,
         recoverers: int = 1,
         **bounds: Any,
@@ -175,7 +175,7 @@ class CrashEverywhere:
             pytest.fail(str(error), pytrace=False)
         if explored.violations:
             found = explored.violations[0]
-            pytest.fail(f"{found.promise} is broken: {found.problem}\n\n{found.scenario}", pytrace=False)
+            pytest.fail(f"{found.title}: {found.problem}\n\n{found.scenario}", pytrace=False)
         return explored
 
 

@@ -27,9 +27,17 @@ def explore(
         str,
         typer.Argument(
             metavar="PATH|MODULE:NAME",
-            help="A scenario file; or an Exploration of your own by its name, or by that of its workflow.",
+            help="A scenario file; an Exploration of your own by its name, or by that of its workflow; or a workflow that has none, whose effects are then acted by their contracts.",
         ),
     ],
+    given: Annotated[
+        str | None,
+        typer.Option(
+            "--input",
+            metavar="JSON",
+            help="The input of a workflow: an object of its arguments by name, or the value where it takes one. Default: none.",
+        ),
+    ] = None,
     bound: Annotated[
         int, typer.Option("--bound", min=0, max=_FAULTS_MAX, help="How many faults one history may have: a kill is one.")
     ] = 2,
@@ -78,7 +86,16 @@ def explore(
         from recovery.cli import searching
 
         wanted = searching.Wanted(
-            what, bound, recoverers, seed, histories_max, jobs, tuple(store or ["sqlite"]), is_async=colour == "async", out=out
+            what,
+            bound,
+            recoverers,
+            seed,
+            histories_max,
+            jobs,
+            tuple(store or ["sqlite"]),
+            is_async=colour == "async",
+            out=out,
+            given=given,
         )
         return searching.explore(output, wanted)
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from recovery import codec
 from recovery.cli.output import Output
 from recovery.console import exploring
-from recovery.core.errors import ExitCode
+from recovery.core.errors import ExitCode, ValueNotStorable
 from recovery.definitions.workflow import Workflow
 from recovery.testing.casting import NotCast, cast_of, found, imported
 from recovery.testing.exploration.exploring import Exploration, Explored
@@ -30,7 +31,7 @@ from recovery.testing.steps import Module
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What was asked for. jobs None: one for each processor."""
+    """What was asked for. jobs None: one for each processor. given: the input of a workflow, as JSON."""
 
     what: str
     faults: int
@@ -41,6 +42,7 @@ class Wanted:
     stores: tuple[str, ...]
     is_async: bool
     out: Path | None
+    given: str | None = None
 
 
 def explore(output: Output, wanted: Wanted) -> ExitCode:
@@ -64,7 +66,7 @@ def explore(output: Output, wanted: Wanted) -> ExitCode:
             )
         if explored.violations and wanted.out is not None:
             wanted.out.write_text(explored.violations[0].scenario, encoding="utf-8")
-    except (ScenarioError, NotCast, NotDeterministic, OSError, ValueError) as error:
+    except (ScenarioError, NotCast, NotDeterministic, OSError, ValueError, ValueNotStorable) as error:
         output.failed(type(error).__name__, str(error), int(ExitCode.USAGE), {})
         return ExitCode.USAGE
     output.answer(lambda: document(explored), lambda paper: exploring.report(paper, explored), on_one_line=True)
@@ -95,9 +97,10 @@ def document(explored: Explored) -> dict[str, Any]:
 
 
 def _subject(wanted: Wanted) -> Scenario | Exploration[..., Any]:
-    """The first scenario of a file, or what a module has under the name. Raises ScenarioError, NotCast, OSError."""
+    """The first scenario of a file, or what a module has under the name. Raises ScenarioError, NotCast, OSError, ValueNotStorable."""
     path = Path(wanted.what)
     if path.suffix in {".yaml", ".yml"} or path.exists():
+        _no_input(wanted, "a scenario says its input itself: in the first `run` of its timeline")
         if not path.is_file():
             raise NotCast(f"{path} is not a file. Name one scenario file, or module:name of an Exploration.")
         scenario = load(path)[0]
@@ -111,10 +114,38 @@ def _subject(wanted: Wanted) -> Scenario | Exploration[..., Any]:
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     there = found(wanted.what)
-    if isinstance(there, Workflow):  # its module says what its effects come to, under whatever name
+    if isinstance(there, Workflow) and wanted.given is None:  # its module says what its effects come to, under whatever name
         beside = vars(sys.modules[module]).values()
         there = next((one for one in beside if isinstance(one, Exploration) and one.workflow is there), there)
+    if isinstance(there, Workflow):
+        return Exploration.given(there, _arguments(there, wanted.given))
+    _no_input(wanted, "an Exploration has its input already; name the workflow to explore it with another one")
     if not isinstance(there, Exploration):
-        problem = f"{wanted.what} is no Exploration ({type(there).__name__})."
-        raise NotCast(f"{problem} Say what its effects come to: exploration = Exploration({name}, ..., effects={{...}}).")
+        problem = f"{wanted.what} is no Exploration and no workflow ({type(there).__name__})."
+        raise NotCast(
+            f"{problem} Name a workflow, or say what its effects come to: exploration = Exploration(workflow, ..., effects={{...}})."
+        )
     return there
+
+
+def _arguments(workflow: Workflow[..., Any], given: str | None) -> dict[str, Any]:
+    """The arguments by name. The value itself will do where there is one parameter. Raises NotCast."""
+    codecs, defaults = workflow.signature.parameters, workflow.signature.defaults
+    if given is None and (missing := [name for name in codecs if name not in defaults]):
+        takes = ", ".join(f"{name} ({taken.title})" for name, taken in codecs.items())
+        example = ", ".join(f'"{name}": ...' for name in missing)
+        raise NotCast(f"{workflow.name} takes {takes}. Give --input with a JSON object: {{{example}}}.")
+    try:
+        said = {} if given is None else codec.loads(given)
+    except ValueError as error:
+        raise NotCast(f"--input is not JSON ({error}).") from error
+    if isinstance(said, dict) and (not said or set(said) <= set(codecs)):
+        return said
+    if len(codecs) == 1:
+        return {next(iter(codecs)): said}
+    raise NotCast(f"--input is not an object with the parameters of {workflow.name}: {', '.join(codecs) or 'it takes none'}.")
+
+
+def _no_input(wanted: Wanted, reason: str) -> None:
+    if wanted.given is not None:
+        raise NotCast(f"--input is of no use for {wanted.what}: {reason}.")

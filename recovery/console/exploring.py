@@ -32,7 +32,7 @@ class Broken(Protocol):
     """What was found."""
 
     @property
-    def promise(self) -> str: ...
+    def title(self) -> str: ...
     @property
     def problem(self) -> str: ...
     @property
@@ -114,6 +114,6 @@ def report(paper: Paper, explored: Came) -> RenderableType:
 
 
 def _broken(paper: Paper, one: Broken) -> RenderableType:
-    problem = Text(words.safe(f"{one.promise} is broken: {one.problem}"), style="bold red")
+    problem = Text(words.safe(f"{one.title}: {one.problem}"), style="bold red")
     text = [Text(words.safe(line)) for line in one.scenario.splitlines()]
     return Group(problem, paper.panel(f"{words.counted(one.moves, 'move')}; recover replay FILE plays it", Group(*text), "red"))

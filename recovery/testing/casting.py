@@ -16,6 +16,7 @@ from recovery.definitions.by_hand import by_hand
 from recovery.definitions.effect import Effect
 from recovery.definitions.environment import Environment
 from recovery.definitions.workflow import Workflow
+from recovery.testing.contracted import ContractedEnvironment
 from recovery.testing.effects import reserving
 from recovery.testing.scenario import Scenario
 from recovery.testing.scripted import ScriptedEnvironment
@@ -51,7 +52,7 @@ def cast_of(scenario: Scenario, *, is_async: bool, scope: Callable[[], str] | No
     if outside.scripted is not None:
         scripted = scripts_of(found(outside.scripted))
         if scripted is None:
-            raise NotCast(f"{outside.scripted} is neither a ScriptedEnvironment nor an Exploration")
+            raise NotCast(f"{outside.scripted} is neither a ScriptedEnvironment nor an Exploration nor a workflow")
         return Cast(scripted.effects, scripted)
     declared = Environment(outside.name, scope or outside.scope)
     effects = {
@@ -89,9 +90,20 @@ def found(name: str) -> Any:
 
 
 def scripts_of(there: Any) -> ScriptedEnvironment | None:
-    """The scripts themselves, or those of an Exploration."""
+    """The scripts themselves, or those of an Exploration; of a workflow, what its effects' contracts say. Raises NotCast."""
+    if isinstance(there, Workflow):
+        return contracted(there)
     scripted = there if isinstance(there, ScriptedEnvironment) else getattr(there, "environment", None)
     return scripted if isinstance(scripted, ScriptedEnvironment) else None
+
+
+def contracted(workflow: Workflow[..., Any]) -> ContractedEnvironment:
+    """Every effect of a workflow, acted by its contract. Raises NotCast."""
+    try:
+        return ContractedEnvironment(workflow)
+    except ValueError as error:
+        advice = f"Say what its effects come to: exploration = Exploration({workflow.name}, ..., effects={{...}})."
+        raise NotCast(f"{workflow.name} cannot be explored by its contracts alone: {error}. {advice}") from error
 
 
 def _askable(made: Effect[..., Any]) -> Askable:

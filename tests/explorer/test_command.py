@@ -77,7 +77,7 @@ def test_two_processes_see_what_one_sees(honest: Path) -> None:
     [
         (["nowhere:flow"], "nowhere:flow cannot be imported"),
         (["tests.explorer.flows:gone"], "cannot be imported"),
-        (["tests.explorer.flows:reserve"], "is no Exploration (Effect)"),
+        (["tests.explorer.flows:reserve"], "is no Exploration and no workflow (Effect)"),
         (["neither"], "neither a scenario file nor module:name"),
         (["missing.yaml"], "is not a file"),
         (["tests"], "is not a file"),

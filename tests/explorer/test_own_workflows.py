@@ -63,8 +63,6 @@ def test_an_effect_without_a_script_reaches_no_service() -> None:
 
 
 def test_what_cannot_be_explored_is_refused_before_it_is_played() -> None:
-    with pytest.raises(TypeError, match="effects="):
-        explore(flows.repair, "A")
     with pytest.raises(ValueError, match="zero or more"):
         explore(flows.exploration, faults=-1)
 

@@ -15,14 +15,15 @@ from recovery.core.policy import Budget, Lease
 from recovery.definitions.effect import Effect
 from recovery.definitions.workflow import Workflow
 from recovery.storage import open_journal
-from recovery.testing.casting import Cast, cast_of, imported
+from recovery.testing.casting import Cast, cast_of, contracted, imported
+from recovery.testing.contracted import ContractedEnvironment
 from recovery.testing.exploration.bounds import Bounds
 from recovery.testing.exploration.naming import found_by_name, name_of
 from recovery.testing.exploration.repeating import repeated, sampled
 from recovery.testing.exploration.search import Counts, Progress, Search, Violation
 from recovery.testing.exploration.sharing import shared
 from recovery.testing.exploration.shrinking import shrunk
-from recovery.testing.exploration.writing import duration_text, scenario_of, written
+from recovery.testing.exploration.writing import duration_text, expecting_no_divergence, scenario_of, written
 from recovery.testing.moves import Move
 from recovery.testing.promises import PROMISES
 from recovery.testing.scenario import Scenario
@@ -33,7 +34,7 @@ from recovery.testing.steps import Module
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_SIGNS = {"bug": "Traceback", "endless": "never ended", "unreadable": "the journal cannot be read"}
+_SIGNS = {"bug": "Traceback", "diverged": "diverged", "endless": "never ended", "unreadable": "the journal cannot be read"}
 """What a play says where no promise has a name for it."""
 
 FAULTS_DEFAULT = Bounds().faults
@@ -42,13 +43,18 @@ RECOVERERS_DEFAULT = Bounds().recoverers
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Something broken. promise: its name, such as "I1"; or "bug", "endless", "unreadable", or "store" where two stores differ. problem: what is
+    """Something broken. promise: its name, such as "I1"; or "bug", "endless", "unreadable", "diverged", or "store" where two stores differ. problem: what is
     wrong. scenario: the text of the smallest history that shows it; `recover replay` plays it. moves: how long that is."""
 
     promise: str
     problem: str
     scenario: str
     moves: int
+
+    @property
+    def title(self) -> str:
+        """What is the matter, in a word or two."""
+        return _title(self.promise)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +89,9 @@ class Explored:
 class Exploration(Generic[P, R]):
     """A workflow, its input, and what acts in the place of real services: what `recover explore module:name` explores.
 
-    effects: by effect, a function of its arguments, or AS_IT_STANDS; or a `ScriptedEnvironment`. budget and lease: of every engine.
-    Raises ValueNotStorable for an input that cannot be stored.
+    effects: by effect, a function of its arguments, or AS_IT_STANDS; or a `ScriptedEnvironment`. None: each effect that the workflow's code names
+    is acted by its contract, and gives examples of what it returns. budget and lease: of every engine.
+    Raises ValueNotStorable for an input that cannot be stored, NotCast for an effect of whose value no example can be made.
     """
 
     def __init__(
@@ -92,27 +99,40 @@ class Exploration(Generic[P, R]):
         workflow: Workflow[P, R],
         /,
         *args: Any,
-        effects: Mapping[Effect[..., Any], Callable[..., Any]] | ScriptedEnvironment,
+        effects: Mapping[Effect[..., Any], Callable[..., Any]] | ScriptedEnvironment | None = None,
         budget: Budget | None = None,
         lease: Lease | None = None,
     ) -> None:
         self.workflow = workflow
         self.input = workflow.bind(*args)  # type: ignore[call-arg]  # checked by the workflow itself, which says what is wrong
-        self.environment = effects if isinstance(effects, ScriptedEnvironment) else ScriptedEnvironment(effects)
+        if effects is None:
+            self.environment: ScriptedEnvironment = contracted(workflow)
+        else:
+            self.environment = effects if isinstance(effects, ScriptedEnvironment) else ScriptedEnvironment(effects)
         self.budget = budget or Budget()
         self.lease = lease or Lease()
+
+    @classmethod
+    def given(cls, workflow: Workflow[P, R], arguments: Mapping[str, Any]) -> Exploration[P, R]:
+        """A workflow by its contracts alone, with its arguments by name, as plain JSON. Raises ValueNotStorable for what does not fit, NotCast."""
+        stored = workflow.signature.parse(arguments)
+        made = cls.__new__(cls)
+        made.workflow, made.input, made.environment = workflow, stored, contracted(workflow)
+        made.budget, made.lease = Budget(), Lease()
+        return made
 
     def scenario(self) -> Scenario:
         """As a scenario, with the names under which its modules have it. Where they have none, it can be explored and not replayed."""
         wait = self.budget.max_wait
         colour = "async" if self.workflow.is_async else "sync"
+        acting = [self.workflow] if isinstance(self.environment, ContractedEnvironment) else []  # it can be made of that alone
         budget = {"attempts": self.budget.attempts, "probes": self.budget.probes}
         return Scenario.model_validate(
             {
                 "scenario": "explored",
                 "name": f"{self.workflow.name}, explored",
-                "story": f"The workflow {self.workflow.name}, with its effects acted by scripts.",
-                "environment": {"scripted": name_of(self, self.environment, near=self.workflow.fn)},
+                "story": f"The workflow {self.workflow.name}, with its effects acted by {'their contracts' if acting else 'scripts'}.",
+                "environment": {"scripted": name_of(self, self.environment, *acting, near=self.workflow.fn)},
                 "workflow": {colour: name_of(self.workflow, self, near=self.workflow.fn)},
                 "timeline": [{"run": "A", "input": self.input}],
                 "lease": {"term": duration_text(self.lease.term)},
@@ -143,7 +163,7 @@ def explore(
 ) -> Explored:
     """Play every history of a workflow within bounds, and look in every state whether the promises I1 to I10 hold.
 
-    workflow: with its arguments behind it, and `effects` that say what each effect comes to; or an Exploration; or a Scenario, of whose
+    workflow: with its arguments behind it, and `effects` that say what each effect comes to, as an Exploration has them; or an Exploration; or a Scenario, of whose
     timeline only the input of the first run is used. faults: kills, pauses, lost and doubled messages, steps of time, all together, in one
     history. recoverers: how many processes may take the run up. seed: picks the order, and with histories_max, which stops the search, the
     sample. violations_max: after how many of them it stops, too. stores: "sqlite" or PostgreSQL URLs on which a sample of the histories is
@@ -153,8 +173,6 @@ def explore(
     """
     bounds = Bounds(faults, recoverers)
     if isinstance(workflow, Workflow):
-        if effects is None:
-            raise TypeError("explore(workflow, ..., effects=...) needs what each effect comes to")
         workflow = Exploration(workflow, *args, effects=effects)
     if isinstance(workflow, Exploration):
         subject, cast, is_async = workflow.scenario(), workflow.cast(), workflow.workflow.is_async
@@ -211,6 +229,10 @@ def _settling(subject: Scenario, cast: Cast) -> Scenario:
     return subject.model_copy(update={"environment": outside.model_copy(update={"acts_within": min(windows)})})
 
 
+def _title(promise: str) -> str:
+    return f"{promise} is broken" if promise in PROMISES else promise
+
+
 def _told(subject: Scenario, cast: Cast, is_async: bool, violation: Violation) -> Found:
     """The violation with its smallest history. One that only a store shows is not shrunk: in memory it holds."""
     story = f"Found by exploring. {violation.promise}: {violation.problem.partition(chr(10))[0]}"
@@ -218,7 +240,8 @@ def _told(subject: Scenario, cast: Cast, is_async: bool, violation: Violation) -
     sign = _SIGNS.get(violation.promise, f": {violation.promise}: ")
 
     def alone(timeline: tuple[Move, ...]) -> Scenario:
-        return scenario_of(subject, timeline, name=f"{violation.promise} is broken", story=story)
+        timeline = expecting_no_divergence(timeline) if violation.promise == "diverged" else timeline
+        return scenario_of(subject, timeline, name=_title(violation.promise), story=story)
 
     def breaks(timeline: tuple[Move, ...]) -> bool:
         if not timeline:

@@ -33,7 +33,7 @@ from recovery.testing.stage import Failed
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A history that broke something: the promise's name (or "bug", "endless", "unreadable"), what is wrong, and the moves."""
+    """A history that broke something: the promise's name (or "bug", "endless", "unreadable", "diverged"), what is wrong, and the moves."""
 
     promise: str
     problem: str
@@ -195,15 +195,22 @@ class Search:
         play = Play(self._scenario, self._cast, self.is_async)
         self.counts.histories += 1
         try:
-            play.redo(branch.timeline, branch.rank)
-            if branch.state and play.state(play.moment) != branch.state:
-                raise NotDeterministic(len(branch.timeline))
+            self._come_back(play, branch)
             self._go_on(play, branch.choice, branch.left)
         except Failed as failed:
             self._violated(play, [f"bug: {problem}" for problem in failed.problems])
         finally:
             play.stage.end()
         self.timelines.append(tuple(play.moves))
+
+    def _come_back(self, play: Play, branch: Branch) -> None:
+        """To where the history branches off. Raises NotDeterministic."""
+        try:
+            play.redo(branch.timeline, branch.rank)
+        except Failed as elsewhere:  # a process did not pass the place at which it stood, or ended where it did not
+            raise NotDeterministic(len(branch.timeline)) from elsewhere
+        if branch.state and play.state(play.moment) != branch.state:
+            raise NotDeterministic(len(branch.timeline))
 
     def _go_on(self, play: Play, choice: Choice | None, left: Bounds) -> None:
         pending: list[Branch] = []
@@ -276,9 +283,9 @@ class Search:
 
 
 def _told(report: Report | None) -> list[str]:
-    """What is wrong with how a process ended, whatever the promises say."""
+    """What is wrong with how a process ended, whatever the promises say. Code that does not change between two processes must not diverge."""
     if report is not None and report.state == "endless":
         return ["endless: a process passed more places than any that ends"]
-    if report is not None and report.ended is not None and report.ended.exit == "bug":
-        return [f"bug: {report.ended.message}"]
+    if report is not None and report.ended is not None and report.ended.exit in {"bug", "diverged"}:
+        return [f"{report.ended.exit}: {report.ended.message}"]
     return []

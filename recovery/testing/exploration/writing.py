@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, TypeAdapter
 
 from recovery.core.showing import MARKED, is_secret
-from recovery.testing.moves import Move
+from recovery.testing.moves import Came, Move, Recover, Resume, Run
 from recovery.testing.scenario import Scenario
 
 _TIMELINE: Final[TypeAdapter[list[Any]]] = TypeAdapter(list[Move])
@@ -26,6 +26,18 @@ def scenario_of(subject: Scenario, timeline: Sequence[Move], *, name: str, story
     """The subject with another timeline, and nothing expected but the promises."""
     found = subject.model_copy(update={"timeline": list(timeline), "name": name, "story": story, "expect": {}})
     return Scenario.model_validate(plain(found))
+
+
+def expecting_no_divergence(timeline: tuple[Move, ...]) -> tuple[Move, ...]:
+    """With what is a divergence in code that does not change said as an expectation, of the last call that ends: it should have settled."""
+    for at, move in reversed(list(enumerate(timeline))):
+        if isinstance(move, Run | Recover | Resume) and move.pause is None and move.kill is None:
+            return (
+                *timeline[:at],
+                move.model_copy(update={"expect": Came.model_validate({"exit": "settled"})}),
+                *timeline[at + 1 :],
+            )
+    return timeline
 
 
 def written(scenario: Scenario) -> str:
