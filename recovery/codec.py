@@ -134,7 +134,7 @@ class Codec(Generic[T]):
 
 def dumps(stored: JSON) -> str:
     """Compact text, keys in the order they have: the same JSON gives the same text. NaN is refused with ValueError."""
-    return json.dumps(stored, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(stored)
 
 
 def loads(text: str) -> JSON:
@@ -294,4 +294,5 @@ def _finite(text: str) -> float:
     return number
 
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_finite, parse_float=_finite)

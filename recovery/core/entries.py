@@ -282,6 +282,12 @@ _ENUMS: Final[dict[tuple[type, str], type[StrEnum]]] = {
 _TUPLES: Final = {"assumptions", "evidence"}
 
 
+_INSIDE: Final = frozenset({Attempt, Observation, Answered})  # entries that others hold
+_DEFAULTS: Final[dict[type, tuple[tuple[str, Any], ...]]] = {
+    cls: tuple((item.name, item.default) for item in fields(cls)) for cls in {*KINDS.values(), *_INSIDE}
+}
+
+
 def kind_of(entry: Entry) -> str:
     return _NAMES[type(entry)]
 
@@ -309,13 +315,13 @@ def latest_us(entry: Entry) -> int:
 def encode(entry: Entry | Answered) -> dict[str, JSON]:
     """The entry's body as plain JSON. Defaults are left out; the step is stored beside the body."""
     body: dict[str, JSON] = {}
-    for item in fields(entry):
-        value = getattr(entry, item.name)
-        if value == item.default and type(value) is type(item.default):
+    for name, default in _DEFAULTS[type(entry)]:
+        value = getattr(entry, name)
+        if value == default and type(value) is type(default):
             continue
-        if isinstance(value, Attempt | Observation | Answered):
+        if type(value) in _INSIDE:
             value = encode(value)
-        body[item.name] = list(value) if isinstance(value, tuple) else value
+        body[name] = list(value) if isinstance(value, tuple) else value
     return body
 
 

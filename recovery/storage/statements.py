@@ -234,6 +234,10 @@ def key_columns(run_id: str, claim: KeyClaim) -> dict[str, Any]:
     }
 
 
+def key_place(claim: KeyClaim) -> dict[str, Any]:
+    return {"environment": claim.environment, "scope": claim.scope, "key": claim.key}
+
+
 def evidence_columns(item: Evidence) -> dict[str, Any]:
     parts = (item.run_id, item.step, str(item.epoch), item.kind, item.body)
     return {

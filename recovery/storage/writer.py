@@ -7,7 +7,7 @@ append that is known to be durable; after one whose fate is unknown or that was 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -40,8 +40,12 @@ class Writer:
     digest: str
     token: Callable[[], str]
     contracts: dict[str, Contract]
+    known: set[str] = field(init=False)  # contracts that are stored with this run already
     ended: bool = False  # the run is settled: entries may follow that, and its status stays
     finished: bool = False
+
+    def __post_init__(self) -> None:
+        self.known = set(self.contracts)  # what a load gave; what is added later becomes known with its first intent
 
     def row(self, seen: RunRow) -> RunRow:
         """The run's row as this writer has left it, where it now waits; `seen`: an earlier state of it."""
@@ -87,6 +91,7 @@ class Writer:
             previous = row.digest
             rows.append(row)
         intents = [entry for entry in wanted.entries if isinstance(entry, Intent)]
+        new = dict.fromkeys(intent.contract for intent in intents if intent.contract not in self.known)
         return Append(
             run_id=self.run_id,
             owner=self.owner,
@@ -98,7 +103,7 @@ class Writer:
             next_look_us=wanted.next_look_us,
             reason=wanted.reason,
             keys=tuple(KeyClaim(i.environment, i.scope, i.key, i.fingerprint, i.step) for i in intents if i.key),
-            contracts=tuple((i.contract, codec.dumps(self.contracts[i.contract].to_json())) for i in intents),
+            contracts=tuple((digest, codec.dumps(self.contracts[digest].to_json())) for digest in new),
             payloads=tuple(payloads.values()),
         )
 
@@ -108,6 +113,7 @@ class Writer:
             case Appended():
                 self.head, self.digest, self.finished = append.rows[-1].seq, append.rows[-1].digest, False
                 self.ended = append.status.settled
+                self.known.update(digest for digest, _text in append.contracts)
             case Fenced(run):
                 owner, epoch = (run.owner, run.epoch) if run else (None, "none")
                 by = owner or "a worker that has released it since"
