@@ -29,11 +29,11 @@ ORDER: Final = "order"
 """The kind of a message that is an order."""
 
 
-def message(world: World, run_id: str, verb: Verb, *, by: str, reason: str, at_us: int) -> Message:
+def message(token: str, run_id: str, verb: Verb, *, by: str, reason: str, at_us: int) -> Message:
     """An order for whoever is at work on a run. There is one cancel for a run: the first one wins."""
     slot = verb.value if verb is Verb.CANCEL else ""
     body = codec.dumps({"reason": reason})
-    return Message(run_id=run_id, kind=ORDER, name=verb.value, slot=slot, by=by, body=body, at_us=at_us, token=world.token())
+    return Message(run_id=run_id, kind=ORDER, name=verb.value, slot=slot, by=by, body=body, at_us=at_us, token=token)
 
 
 def orders(messages: Iterable[Message]) -> tuple[Override, ...]:

@@ -15,18 +15,25 @@ from typing import Any, Final
 from recovery import codec
 from recovery.claims import World, find, load, owned
 from recovery.core.chain import chained, genesis
-from recovery.core.child_errors import ChildRefused
-from recovery.core.entries import Opened, Status
+from recovery.core.child_errors import ChildOpen, ChildRefused
+from recovery.core.children import is_news, noted, open_children, standing
+from recovery.core.entries import Opened, OutcomeKind, Status, Verb
 from recovery.core.errors import LeaseUnavailable, WorkflowUnknown
-from recovery.core.ids import ROOT, Epoch, digest_bytes
+from recovery.core.ids import ROOT, Epoch, digest_bytes, step_id
 from recovery.core.instants import instant_us
 from recovery.core.kin import DEPTH_MAX, Ended, NewChild, Open
-from recovery.core.operations import Now, Op, Use
+from recovery.core.machine import Machine
+from recovery.core.operations import Append, Now, Op, Use
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered
+from recovery.obeying import message
 from recovery.ports import Message, NewRun, RunRow
 from recovery.storage.reading import Loaded
-from recovery.storage.resting import rest
+from recovery.storage.resting import rest as at_rest
+from recovery.storage.writer import Writer
+
+CANCELLING: Final = "cancelled"
+"""The step in which a cancelled run waits for a child, below the child's start."""
 
 SETTLED: Final = "settled"
 """The kind of message that says that a child has settled."""
@@ -39,7 +46,7 @@ async def opened(world: World, run_id: str, first: Opened, status: Status) -> Ru
     """Store a run and its first entry, owned by us. None: somebody else took the run id."""
     namespace, incarnation = await Use(lambda journal: (journal.namespace(), journal.incarnation()))
     owner = world.owner()
-    rested = rest(first)
+    rested = at_rest(first)
     row = chained(genesis(namespace, run_id), 1, "opened", ROOT, rested.body, Epoch(incarnation, 1), world.token())
     about = (run_id, first.workflow, first.input_digest, status, owner, world.lease_term_us, first.at_us)
     new = NewRun(*about, rows=(row,), payloads=rested.payloads)
@@ -52,6 +59,7 @@ class Offspring:
     """The family of one run. `bring_on`: the recovery of a run."""
 
     world: World
+    parent: str
     bring_on: Bring
 
     async def check(self, child: NewChild) -> None:
@@ -108,7 +116,10 @@ class Offspring:
             if not came.status.settled:
                 assert came.error is not None, "a run that is not settled says why"
                 return Open(came.error, None if came.next_look is None else instant_us(came.next_look))
-        return _ended(await load(run_id))
+        ended = _ended(await load(run_id))
+        if ended.settled.outcome is OutcomeKind.CANCELLED:
+            await Use(lambda journal: self.world.tell(self.parent))  # noqa: ARG005  # it reads the inbox where the store may be used
+        return ended
 
     async def _patience(self, until_us: int | None) -> World:
         if until_us is None:
@@ -122,6 +133,49 @@ class Offspring:
         return _ended(await load(run_id)) if row is not None and row.status.settled else None
 
 
+async def cancel_down(world: World, machine: Machine, writer: Writer) -> ChildOpen | None:
+    """A cancelled run ends after its children: cancel those that are open and not detached, and bring each to its end. Why that cannot be, noted,
+    so that the last of them wakes the run; None where all have ended."""
+    history, family = machine.history, machine.kin.family
+    assert history.cancelled is not None
+    assert family is not None
+    for run_id in open_children(history):
+        row = await find(run_id)
+        if row is None or row.status.settled:  # none: its parent died before it was stored
+            continue
+        order = history.cancelled
+        await tell_cancelled(world, run_id, history.run_id, by=order.by, reason=order.reason)
+        stands = await family.bring(run_id, machine.deadline_us)
+        if isinstance(stands, Ended):
+            continue
+        step = step_id(history.children[run_id].step, CANCELLING, 1)
+        error = standing(history.run_id, step, run_id, stands)
+        waits, rest = noted(step, run_id, error, stands, await Now())
+        if is_news(history, waits) or machine.understated(step, rest):
+            await writer.commit(Append((waits,), *rest))
+            history.add(waits)
+        machine.rests[step] = rest
+        if await family.ended(run_id) is None:
+            return error
+    return None
+
+
+async def tell_cancelled(world: World, run_id: str, parent: str, *, by: str, reason: str) -> None:
+    """Cancel a child on its parent's account, and what it has started. The same however often it is said, and the first cancel of a run wins."""
+    row = await find(run_id)
+    if row is None or row.status.settled:
+        return
+    whose = f"its parent {parent} was cancelled"
+    why, at_us = f"{whose}: {reason}" if reason else whose, await Now()
+    token = digest_bytes(b"recovery-cancelled-1", parent.encode(), run_id.encode())
+    order = message(token, run_id, Verb.CANCEL, by=by, reason=why, at_us=at_us)
+    with around("deliver"):
+        await Use(lambda journal: journal.deliver(order))
+    await Use(lambda journal: world.tell(run_id))  # noqa: ARG005  # it reads the inbox where the store may be used
+    for child in open_children((await load(run_id)).history):
+        await tell_cancelled(world, child, run_id, by=by, reason=reason)
+
+
 async def tell_parent(first: Opened, run_id: str, status: Status) -> None:
     """A child has settled, durably: wake its parent, if it waits. One that does not wait will ask by itself before it does. Safe to repeat."""
     if not first.parent:
@@ -129,7 +183,7 @@ async def tell_parent(first: Opened, run_id: str, status: Status) -> None:
     parent = await find(first.parent)
     if parent is None or parent.status.settled or parent.status in {Status.RUNNING, Status.QUEUED}:
         return
-    message = Message(
+    ended = Message(
         run_id=first.parent,
         kind=SETTLED,
         name=run_id,
@@ -140,7 +194,7 @@ async def tell_parent(first: Opened, run_id: str, status: Status) -> None:
         by="recovery",
     )
     with around("deliver"):
-        await Use(lambda journal: journal.deliver(message))
+        await Use(lambda journal: journal.deliver(ended))
 
 
 async def _given_up(row: RunRow) -> None:

@@ -46,7 +46,7 @@ from recovery.definitions.undoing import contradictions
 from recovery.definitions.workflow import Workflow
 from recovery.hindsight import record, reread
 from recovery.obeying import cancelled_end, disobeyed, may_end, obeyed, orders
-from recovery.offspring import Offspring, opened, tell_parent
+from recovery.offspring import Offspring, cancel_down, opened, tell_parent
 from recovery.ports import RunRow
 from recovery.storage.reading import ENDS, Loaded, read
 from recovery.storage.writer import Writer
@@ -180,12 +180,14 @@ async def _go(
         same_bytes=history.opened.version == workflow.version,
         holds=world.held_contracts,
         heard=lambda: orders(world.messages(row.run_id)),
-        kin=Kin(history.opened.depth, Offspring(world, _continue)),
+        kin=Kin(history.opened.depth, Offspring(world, row.run_id, _continue)),
     )
     assert row.owner is not None
     writer = Writer(row.run_id, row.owner.token, row.epoch, row.head, row.head_digest, world.token, contracts)
     came = await _executed(workflow, history.opened.input, machine, writer)
     if may_end(machine):
+        if (waits := await cancel_down(world, machine, writer)) is not None:
+            return await _stopped(row, machine, writer, waits)
         return await _end(world, row, machine, writer, await cancelled_end(history))
     if came is None:
         assert machine.stopped is not None

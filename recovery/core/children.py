@@ -11,15 +11,17 @@ from __future__ import annotations
 from typing import Final
 
 from recovery.core.child_errors import ChildDiverged, ChildInDoubt, ChildOpen, ChildRefused, ChildWaits
-from recovery.core.entries import ADOPTED, AWAITED, CHILD, Decision, Settled, Status, decode, encode
-from recovery.core.errors import RecoveryError, RunUnsettled
+from recovery.core.entries import ADOPTED, AWAITED, CHILD, Decision, OutcomeKind, Settled, Status, decode, encode
+from recovery.core.errors import RecoveryError
 from recovery.core.execution import Rest
 from recovery.core.exitcodes import ExitCode
 from recovery.core.gathering import Waiting
+from recovery.core.history import History
 from recovery.core.ids import branch_of
 from recovery.core.kin import Ended, Family, NewChild, Open
 from recovery.core.machine import Machine
 from recovery.core.operations import Now, Turn
+from recovery.core.orders import check_wanted, heed
 
 AWAITING: Final = "child"
 """Why a run waits that waits for a child."""
@@ -41,7 +43,7 @@ async def start(machine: Machine, step: str, child: NewChild) -> None:
     recorded = machine.history.steps.get(step)
     if recorded is None:
         try:
-            await _family(machine).check(child)
+            await _family(machine, step, f"start child {child.run_id}").check(child)
         except RecoveryError:  # no entry: a later step may hold this id
             del kin.started[child.run_id]
             raise
@@ -118,7 +120,7 @@ async def _ended(machine: Machine, step: str, run_id: str) -> Ended:
         adopted = machine.history.adopted.get(run_id)
         if adopted is not None:
             return Ended(settlement(adopted), adopted.value["digest"])
-        family = _family(machine)
+        family = _family(machine, step, f"wait for child {run_id}")
         if run_id not in machine.kin.busy:
             return await _brought(machine, family, step, run_id)
         machine.kin.busy[run_id].append(waiting := Waiting())
@@ -132,6 +134,9 @@ async def _brought(machine: Machine, family: Family, step: str, run_id: str) -> 
         if isinstance(came, Open):
             came = await _waited(machine, family, step, run_id, came)
         machine.rests.pop(branch_of(step), None)
+        if came.settled.outcome is OutcomeKind.CANCELLED:  # if its parent was cancelled too, that comes first
+            await heed(machine, step)
+            check_wanted(machine, step)
         return came
     except RecoveryError as error:  # the child's journal, its code or its owner: nobody here can go on without it
         raise machine.stop(error, branch_of(step)) from error
@@ -143,33 +148,46 @@ async def _brought(machine: Machine, family: Family, step: str, run_id: str) -> 
 
 async def _waited(machine: Machine, family: Family, step: str, run_id: str, stands: Open) -> Ended:
     """Say that the run waits, then look once more: who settles the child meanwhile either sees the wait and says so, or settled before that."""
-    kind = _BY_CODE.get(stands.error.exit_code, ChildOpen)
-    status = Status.IN_DOUBT if kind is ChildInDoubt else Status.WAITING
-    rest = Rest(status, stands.next_look_us, AWAITING)
-    value = {"run_id": run_id, "why": kind.__name__, "next_look_us": stands.next_look_us}
-    said = machine.history.awaited.get(step)
+    error = standing(machine.history.run_id, step, run_id, stands)
+    waits, rest = noted(step, run_id, error, stands, await Now())
     machine.rests[branch_of(step)] = rest
-    if said is None or said.value != value or machine.understated(branch_of(step), rest):
-        await machine.append(step, [Decision(step=step, fingerprint="", value=value, form=AWAITED, at_us=await Now())], *rest)
+    if is_news(machine.history, waits) or machine.understated(branch_of(step), rest):
+        await machine.append(step, [waits], *rest)
     ended = await family.ended(run_id)
     if ended is not None:
         return ended
-    raise machine.stop(
-        kind(
-            run_id=machine.history.run_id,
-            step=step,
-            child=run_id,
-            child_step=stands.error.fields.get("step", ""),
-            because=str(stands.error),
-        ),
-        branch_of(step),
-    )
+    raise machine.stop(error, branch_of(step))
 
 
-def _family(machine: Machine) -> Family:
+def open_children(history: History) -> list[str]:
+    """The children whose outcome the run has not adopted and that are not detached, in the order in which they were started."""
+    return [run_id for run_id, start in history.children.items() if run_id not in history.adopted and not start.value["detached"]]
+
+
+def standing(run_id: str, step: str, child: str, stands: Open) -> ChildOpen:
+    """Why a run cannot go on that waits for a child."""
+    kind = _BY_CODE.get(stands.error.exit_code, ChildOpen)
+    at = stands.error.fields.get("step", "")
+    return kind(run_id=run_id, step=step, child=child, child_step=at, because=str(stands.error))
+
+
+def noted(step: str, child: str, error: ChildOpen, stands: Open, at_us: int) -> tuple[Decision, Rest]:
+    """That a run waits for a child, as an entry and as what its row says."""
+    status = Status.IN_DOUBT if isinstance(error, ChildInDoubt) else Status.WAITING
+    value = {"run_id": child, "why": type(error).__name__, "next_look_us": stands.next_look_us}
+    return Decision(step=step, fingerprint="", value=value, form=AWAITED, at_us=at_us), Rest(status, stands.next_look_us, AWAITING)
+
+
+def is_news(history: History, waits: Decision) -> bool:
+    """Whether this was not what was last said of the wait."""
+    said = history.awaited.get(waits.step)
+    return said is None or said.value != waits.value
+
+
+def _family(machine: Machine, step: str, to: str) -> Family:
     """Raises Unwind where this execution only reads."""
     if machine.kin.family is None:
-        raise machine.stop(RunUnsettled(run_id=machine.history.run_id, status="read again", reason=""))
+        raise machine.beyond(step, to)
     return machine.kin.family
 
 

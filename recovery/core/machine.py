@@ -31,7 +31,7 @@ from recovery.core.entries import (
     Source,
     Status,
 )
-from recovery.core.errors import DeadlinePassed, TimerPending
+from recovery.core.errors import DeadlinePassed, RunUnsettled, TimerPending
 from recovery.core.evidence import Situation
 from recovery.core.execution import Execution, Rest
 from recovery.core.execution import Unwind as Unwind
@@ -91,6 +91,10 @@ class Machine(Execution):
     def calls(self) -> dict[str, Any]:
         """The bound calls of the effects that the workflow has reached, by step."""
         return {step: request.subject for step, request in self.requests.items()}
+
+    def beyond(self, step: str, would: str) -> Unwind:  # noqa: ARG002  # for whoever tells them
+        """Where a run that is only read ends: a step of it would do something now."""
+        return self.stop(RunUnsettled(run_id=self.history.run_id, status="read again", reason=""))
 
     # -- timers --------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from recovery.claims import World, existing
+from recovery.core.children import open_children
 from recovery.core.entries import Override, Status, Verb
 from recovery.core.errors import LeaseUnavailable, OverrideRefused
 from recovery.core.history import held_by
@@ -20,6 +21,7 @@ from recovery.core.operations import Now, Use
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered
 from recovery.obeying import disobeyed, message, obeyed
+from recovery.offspring import tell_cancelled
 from recovery.operators.claiming import Claimed, attributed, under_claim
 from recovery.operators.standing import looked_at
 from recovery.ports import NotOpen
@@ -84,12 +86,15 @@ async def _give(world: World, run_id: str, verb: Verb, by: str, reason: str) -> 
     if loaded.run.status is Status.CANCELLED and verb is Verb.CANCEL:
         return
     _check(loaded, [*loaded.history.overrides, *await disobeyed(loaded.history)], verb)
-    order = message(world, run_id, verb, by=by, reason=reason, at_us=await Now())
+    order = message(world.token(), run_id, verb, by=by, reason=reason, at_us=await Now())
     with around("deliver"):
         came = await Use(lambda journal: journal.deliver(order))
     if isinstance(came, NotOpen):
         raise _refused(verb, run_id, "it settled meanwhile", "See it with `recover show`.")
     await Use(lambda journal: world.tell(run_id))  # noqa: ARG005  # it reads the inbox where the store may be used
+    if verb is Verb.CANCEL:
+        for child in open_children(loaded.history):  # whoever works on one hears of it now, and not when its parent's step returns
+            await tell_cancelled(world, child, run_id, by=by, reason=reason)
 
 
 def _check(loaded: Loaded, orders: Sequence[Override], verb: Verb) -> None:

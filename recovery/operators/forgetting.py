@@ -2,7 +2,8 @@
 
 Owns when that is allowed. Invariants: the run's id and its keys are taken for ever; nothing is forgotten while a copy of an attempt may act
 or the environment may still answer for one of its keys inside its window, because then late evidence could come and need the entries; nor while
-something speaks against an outcome and nobody has acknowledged it, because what shows that would go with the entries.
+something speaks against an outcome and nobody has acknowledged it, because what shows that would go with the entries;
+nor a child whose open parent has not adopted its outcome.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recovery import codec
-from recovery.claims import World
+from recovery.claims import World, find, load
 from recovery.core.contracts import WindowStart
 from recovery.core.contradictions import need_a_person, news
 from recovery.core.effect_errors import KeyStillAsked
@@ -59,6 +60,7 @@ async def forget(world: World, run_id: str, *, by: str, reason: str) -> Forgotte
             problem="something speaks against an outcome and nobody has acknowledged it",
             advice="See it with `recover doubt`, and say that it was seen to with `recover acknowledge RUN STEP`.",
         )
+    await _check_adopted(loaded)
     for effect in loaded.history.effects:
         until_us = asked_until(loaded, effect)
         if until_us is not None and now_us <= until_us:
@@ -72,6 +74,20 @@ async def forget(world: World, run_id: str, *, by: str, reason: str) -> Forgotte
     intents = [effect.intent for effect in loaded.history.effects]
     keys = tuple((intent.environment, intent.scope, intent.key) for intent in intents if intent.key)
     return Forgotten(stub=stub, status=loaded.run.status.value, keys=keys)
+
+
+async def _check_adopted(loaded: Loaded) -> None:
+    """An open parent adopts the entry that settled its child, which would be gone. Raises OverrideRefused."""
+    first, run_id = loaded.opened, loaded.run.run_id
+    parent = await find(first.parent) if first.parent else None
+    if parent is None or parent.status.settled or run_id in (await load(parent.run_id)).history.adopted:
+        return
+    raise OverrideRefused(
+        verb="Forgetting",
+        about=f"run {run_id!r}",
+        problem=f"its parent {first.parent!r} has not adopted its outcome",
+        advice=f"Bring the parent to its end with `recover --run-id {first.parent}`, and forget the child after that.",
+    )
 
 
 def asked_until(loaded: Loaded, effect: EffectStep) -> int | None:

@@ -70,6 +70,10 @@ class Rehearsal(Machine):
     ) -> None:
         """Nothing: what would be recorded here is late evidence, which is weighed as if it were."""
 
+    def beyond(self, step: str, would: str) -> Unwind:
+        self.then = f"then the workflow would {would}"
+        return self._stop(step)
+
     def _stop(self, step: str) -> Unwind:  # noqa: ARG002  # for whoever goes on in other branches
         """Nothing goes on any more."""
         return self.stop(RunUnsettled(run_id=self.history.run_id, status="rehearsed", reason=""))

@@ -610,3 +610,130 @@ def test_many_children_leave_nothing_behind_in_memory() -> None:
     with Engine("memory://", workflows=[order, one]) as engine:
         assert engine.run("r", order) == sum(range(300))
         assert len(seen) == 300
+
+
+# -- cancelling --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Cancellable:
+    """A run that sleeps beside a child that sleeps, with a grandchild and a detached child, which sleep too."""
+
+    journal: Journal
+    shop: Shop = field(default_factory=Shop)
+
+    def __post_init__(self) -> None:
+        lossy = self.shop.effect(OPAQUE)
+
+        @workflow
+        def nap(run: Run) -> None:
+            run.sleep(timedelta(hours=1))
+
+        @workflow
+        def middle(run: Run) -> None:
+            run.call_child(nap(), run_id="leaf")
+
+        @workflow
+        def unsure(run: Run) -> None:
+            run.perform(lossy(units=1), key="unsure")
+
+        @workflow
+        def order(run: Run) -> None:
+            run.start(nap(), run_id="detached", detached=True)
+            run.start(nap(), run_id="never-run")
+            run.call_child(middle(), run_id="middle")
+
+        @workflow
+        def doubtful(run: Run) -> None:
+            run.call_child(unsure(), run_id="unsure")
+
+        self.order, self.doubtful = order, doubtful
+        self.engine = Engine(self.journal, workflows=[nap, middle, order, unsure, doubtful], budget=QUICK)
+
+    def statuses(self) -> dict[str, Status]:
+        return {row.run_id: row.status for row in self.journal.runs()}
+
+
+def test_a_cancel_flows_down_and_leaves_the_detached(journal: Journal) -> None:
+    play = Cancellable(journal)
+    with play.engine as engine:
+        with pytest.raises(errors.ChildOpen):
+            engine.run("r", play.order)
+        assert engine.cancel("r", by="ann", reason="the customer has left").status is Status.CANCELLED
+        assert play.statuses() == {
+            "r": Status.CANCELLED,
+            "middle": Status.CANCELLED,
+            "leaf": Status.CANCELLED,
+            "never-run": Status.CANCELLED,
+            "detached": Status.QUEUED,
+        }
+        with pytest.raises(errors.RunCancelled, match="its parent middle was cancelled: the customer has left"):
+            engine.get("leaf").result()
+
+
+def test_a_cancelled_run_ends_after_its_children(journal: Journal) -> None:
+    """What a child may have done outside stays a question, and its parent's end waits for the answer."""
+    play = Cancellable(journal)
+    play.shop.fail = once(TimeoutError())
+    with play.engine as engine:
+        with pytest.raises(errors.ChildInDoubt):
+            engine.run("r", play.doubtful)
+        cancelled = engine.cancel("r", by="ann", reason="no more")
+        assert isinstance(cancelled.error, errors.ChildInDoubt)
+        assert play.statuses() == {"r": Status.IN_DOUBT, "unsure": Status.IN_DOUBT}
+        length = len(engine.history("r"))
+        assert engine.recover("r").status is Status.IN_DOUBT
+        assert len(engine.history("r")) == length
+        engine.resolve("unsure", "reserve#1", OutcomeKind.APPLIED, evidence="a look", by="ann", reason="seen", value=1)
+        assert engine.recover("r").status is Status.CANCELLED
+        assert play.statuses() == {"r": Status.CANCELLED, "unsure": Status.CANCELLED}
+
+
+def test_a_child_that_was_cancelled_by_itself_fails_its_parent(journal: Journal) -> None:
+    play = Cancellable(journal)
+    with play.engine as engine:
+        with pytest.raises(errors.ChildOpen):
+            engine.run("r", play.order)
+        engine.cancel("leaf", by="ann", reason="this one only")
+        failed = engine.recover("middle")
+        assert isinstance(failed.error, errors.RunFailed)
+        assert "'leaf' failed with cancelled" in str(failed.error)
+
+
+def test_a_plan_says_that_a_child_would_be_started_or_waited_for(journal: Journal) -> None:
+    shop = Shop(fail=once(Killed()))
+    reserve = shop.effect(keyed())
+    stopped = once(Killed())
+
+    @workflow
+    def order(run: Run) -> int:
+        child = run.start(double(1), run_id="c")
+        stopped()
+        return child.result() + run.perform(reserve(units=1), key="k")
+
+    with Engine(journal, workflows=[order, double], budget=QUICK) as engine:
+        with pytest.raises(Killed):
+            engine.run("r", order)
+        plan = engine.plan("r")
+        assert "wait for child c" in plan.then
+        assert engine.get("c").status is Status.QUEUED
+
+
+def test_a_child_whose_outcome_nobody_has_adopted_is_not_forgotten(journal: Journal) -> None:
+    stopped = once(Killed())
+
+    @workflow
+    def order(run: Run) -> int:
+        child = run.start(double(1), run_id="c")
+        stopped()
+        return child.result()
+
+    with Engine(journal, workflows=[order, double], budget=QUICK) as engine:
+        with pytest.raises(Killed):
+            engine.run("r", order)
+        assert engine.recover("c").result() == 2
+        with pytest.raises(errors.OverrideRefused, match="its parent 'r' has not adopted its outcome"):
+            engine.forget("c", by="ann", reason="old")
+        assert engine.recover("r").result() == 2
+        engine.forget("c", by="ann", reason="old")
+        assert engine.run("r", order) == 2
