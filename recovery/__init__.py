@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from recovery.definitions.listing import ReceiptRow
     from recovery.definitions.recovered import Contradiction, Proposal, Receipt, Recovered, RunInfo, StepVerdict
     from recovery.definitions.rejection import NameTaken, Rejection
+    from recovery.definitions.retry import Retry
     from recovery.definitions.run import Applied, Rejected, Run
     from recovery.definitions.workflow import Workflow, workflow
     from recovery.engine import AsyncEngine, Engine
@@ -88,6 +89,7 @@ _HOMES = {
     "Rejected": "recovery.definitions.run",
     "Rejection": "recovery.definitions.rejection",
     "ReplyWas": "recovery.definitions.answer",
+    "Retry": "recovery.definitions.retry",
     "Run": "recovery.definitions.run",
     "RunInfo": "recovery.definitions.recovered",
     "Secret": "recovery.redaction",
@@ -142,6 +144,7 @@ __all__ = [
     "Rejected",
     "Rejection",
     "ReplyWas",
+    "Retry",
     "Run",
     "RunInfo",
     "Secret",

@@ -18,6 +18,7 @@ from recovery.core.effect_errors import (
     NotExecuted,
     NotLicensed,
     OutcomeUnavailable,
+    RetriesExhausted,
     Unresolved,
 )
 from recovery.core.errors import (
@@ -114,6 +115,7 @@ __all__ = [
     "OwnershipError",
     "RecoveryError",
     "ReplayError",
+    "RetriesExhausted",
     "RunCancelled",
     "RunDiverged",
     "RunFailed",

@@ -76,6 +76,15 @@ class NotExecuted(EffectError):
     )
 
 
+class RetriesExhausted(NotExecuted):
+    """Its retry policy has had enough, and every attempt is proven without effect. Where one may have had an effect it is in doubt instead."""
+
+    template = (
+        "Run {run_id!r}, step {step}: {effect} with key {key!r} was tried {tries} times, and each try is proven without effect (the last: "
+        "{last}). Its retry policy allows no more, and nothing was done. Wanting it again is a new step."
+    )
+
+
 class OutcomeUnavailable(EffectError):
     """Proven applied, without a value to return."""
 

@@ -93,6 +93,7 @@ class Answered:
     raised: str = ""  # the epoch below which the environment refuses every copy from this answer on; "" where it raised none
     retry_after_us: int | None = None  # a duration
     detail: str = ""  # for people, bounded, without secrets
+    cause: str = ""  # the class under which the effect's retry policy knows this failure; "" for none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +117,8 @@ class Observation:
     answer: Answered
     attempt: int | None = None  # whose reply this is; None for a probe
     epoch: str = ""
+    pause_us: int | None = None  # how long after this the next attempt is made, as the retry policy drew it
+    gives_up: bool = False  # the retry policy makes no attempt after this
     by_operator: bool = False  # a person had it asked: it tells what any answer tells, and costs the run's own recovery nothing
 
 
@@ -226,6 +229,8 @@ class Intent:
     valid_until_us: int | None = None  # no longer wanted from then on; None: wanted until somebody cancels it
     undoes: str = ""  # the step whose effect this one undoes; "" for an effect of its own
     deadline_us: int | None = None  # of the scope that it was begun in: no attempt of it may last longer
+    attempts_max: int | None = None  # of its retry policy; None: as the engine's budget says
+    attempts_until_us: int | None = None  # of its retry policy: no attempt begins from then on
 
 
 class Verb(StrEnum):

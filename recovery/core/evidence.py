@@ -32,6 +32,7 @@ from recovery.core.timing import (
     valid_until_us,
 )
 from recovery.core.trust import weaker, weakest
+from recovery.core.trying import attempts_left, given_up
 
 __all__ = ["Situation", "Timing", "Weighed", "answer_due", "back_off_until", "cancels", "examine", "weaker", "weigh"]
 
@@ -93,9 +94,10 @@ def back_off_until(step: EffectStep, budget: Budget) -> int | None:
         silent += 1
     if not silent:
         return None
+    last = tries[-1].observation
     doubled = microseconds(budget.backoff) << min(silent - 1, _DOUBLINGS_MAX)
-    pause = min(doubled, microseconds(budget.backoff_max))
-    return tries[-1].observation.observed_at_us + max(pause, tries[-1].answer.retry_after_us or 0)
+    pause = min(doubled, microseconds(budget.backoff_max)) if last.pause_us is None else last.pause_us
+    return last.observed_at_us + max(pause, last.answer.retry_after_us or 0)
 
 
 def _told_nothing(noted: Noted) -> bool:
@@ -131,9 +133,9 @@ class _Weighing:
             gate=self.gate(exposed),
             restored=situation.restored,
             exposed=exposed,
-            wanted=self.wanted(),
+            wanted=self.wanted() and (exposed or not given_up(self.step, self.contract, situation.now_us)),
             resend=self.resend() if ask is not Ask.DUE else self.resend_before_asking(),
-            attempts_left=attempts_spent(self.step, self.contract) < max(situation.budget.attempts, self.step.attempts_allowed),
+            attempts_left=self.attempts_left(),
             ask=ask,
             close=self.close(exposed),
             absence=self.absence(exposed, ask),
@@ -152,7 +154,7 @@ class _Weighing:
         if self.situation.scope_changed:
             return Gate.SCOPE_CHANGED
         due = back_off_until(self.step, self.situation.budget)
-        if due is not None and now < due and not (exposed and self.hopeless()):
+        if due is not None and now < due and not (exposed and (self.hopeless() or self.idle())):
             return Gate.BACKING_OFF
         overdue = answer_due(self.step)
         if overdue is not None and now < overdue:
@@ -162,6 +164,13 @@ class _Weighing:
     def hopeless(self) -> bool:
         """No key, nothing to ask, nothing to close: waiting would bring nothing."""
         return not self.contract.keyed and not self.askable() and not self.situation.can_close
+
+    def attempts_left(self) -> bool:
+        return attempts_left(self.step, self.contract, self.situation.budget, self.situation.now_us)
+
+    def idle(self) -> bool:
+        """No attempt left, nothing to ask, nothing to close: there is no next try to wait for."""
+        return not (self.attempts_left() or self.askable() or self.situation.can_close)
 
     # -- rule 1 --------------------------------------------------------------------------------------------------------
 

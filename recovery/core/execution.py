@@ -128,7 +128,7 @@ class Execution:
         gate = self._gates.get(parent)
         nested = gate is not None
         if gate is None:
-            order = [done for done in self.history.completed if lies_in(done, step)]
+            order = [done for done in self.history.completed if lies_in(done, step) and not self.history.lies_in_a_step(done)]
             gate = Gate(order) if order else None
         gathering = Gathering(step, count, gate, nested)
         if gate is not None:
@@ -258,7 +258,7 @@ class Execution:
             decided = await choose()
             value = self.history.without_secrets(decided.value) if decided.error else decided.value  # an exception's message
             entry = Decision(step=step, fingerprint=fingerprint, value=value, error=decided.error, form=form, at_us=await Now())
-            if entry.error:
+            if entry.error and not decided.final:
                 self.say(entry)
             else:
                 await self.append(step, [entry])

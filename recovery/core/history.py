@@ -169,6 +169,13 @@ class History:
         """A text, such as an exception's message, with what was declared secret in any value of the run cut out of it."""
         return without(text, secrets_in([self.opened and self.opened.input, *map(_values, self.steps.values())]))
 
+    def lies_in_a_step(self, path: str) -> bool:
+        """Whether this is a part of an effect or a decision, such as the pause before it is tried again, and no step of a branch's own."""
+        outer = branch_of(path)
+        recorded = self.steps.get(outer)
+        begins = isinstance(recorded, DecisionStep) and recorded.decision.form == BRANCHES
+        return "#" in outer.rpartition("/")[2] and not begins
+
     def add(self, entry: Entry) -> None:
         """Take the next entry. Raises IllegalHistory if it cannot follow what is there."""
         self.length += 1
@@ -261,6 +268,11 @@ class History:
             self._require(all(0 < seq < self.length for seq in entry.evidence), "evidence must stand earlier in the journal")
             effect.settled = entry
             self.completed.append(entry.step)
+            if (
+                outer := branch_of(entry.step)
+            ) in self.completed:  # it was rejected, and comes to its outcome with what followed on that
+                self.completed.remove(outer)
+                self.completed.append(outer)
 
     def _attempt(self, effect: EffectStep, attempt: Attempt) -> None:
         self._require(

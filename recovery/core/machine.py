@@ -35,7 +35,7 @@ from recovery.core.errors import DeadlinePassed, RunUnsettled, TimerPending
 from recovery.core.evidence import Situation
 from recovery.core.execution import Execution, Rest
 from recovery.core.execution import Unwind as Unwind
-from recovery.core.history import EffectStep, Step
+from recovery.core.history import EffectStep
 from recovery.core.ids import Epoch, branch_of, digest_bytes, step_id
 from recovery.core.instants import iso
 from recovery.core.judgement import Judgement, conclude
@@ -56,9 +56,13 @@ from recovery.core.policy import Budget
 from recovery.core.request import Request, holding
 from recovery.core.rows import Action, ParkingReason
 from recovery.core.timing import CANCELLING, CLOSING, possibly_sent
+from recovery.core.trying import paced
 
 SLEEPING: Final = "sleeping"
 """Why a run waits whose workflow asked for it."""
+
+RETRYING: Final = "retrying"
+"""Why a run waits that does something again which failed."""
 
 
 @dataclass(slots=True)
@@ -98,8 +102,9 @@ class Machine(Execution):
 
     # -- timers --------------------------------------------------------------------------------------------------------
 
-    async def sleep(self, step: str, until_us: int | None, lasts_us: int) -> None:
-        """Wait until a moment that is durable before the wait begins: `until_us`, or `lasts_us` from when it is first asked for.
+    async def sleep(self, step: str, until_us: int | None, lasts_us: int, after: str = "") -> None:
+        """Wait until a moment that is durable before the wait begins: `until_us`, or `lasts_us` from when it is first asked for. after: the
+        failure that it is a pause after, noted with it.
 
         That it has come is noted with what builds on it. Raises Unwind where it is beyond what this call may wait for, and DeadlinePassed
         where the deadline of its scope comes first, or with it."""
@@ -111,8 +116,11 @@ class Machine(Execution):
             now_us = await Now()
             due_us = now_us + lasts_us if until_us is None else until_us
             due_us = due_us if bound is None else min(due_us, bound.at_us)
-            rest = Rest(Status.WAITING, due_us, SLEEPING) if due_us > now_us else Rest(Status.RUNNING, None, "")
-            await self.append(step, [_timer(step, due_us, now_us)], *rest)
+            rest = (
+                Rest(Status.WAITING, due_us, RETRYING if after else SLEEPING) if due_us > now_us else Rest(Status.RUNNING, None, "")
+            )
+            timer = Decision(step=step, fingerprint="", value=due_us, form=TIMER, at_us=now_us, error=after)
+            await self.append(step, [timer], *rest)
         if self.begin(FIRED, step, awaited=False) not in self.history.steps:
             await self._until(step, due_us)
         self.rests.pop(branch_of(step), None)
@@ -122,14 +130,15 @@ class Machine(Execution):
             raise DeadlinePassed(run_id=self.history.run_id, step=step, deadline=bound.step, at=iso(bound.at_us), fate=fate)
 
     async def _until(self, step: str, due_us: int) -> None:
-        branch, rest = branch_of(step), Rest(Status.WAITING, due_us, SLEEPING)
+        timer = self.expected(step, self.history.steps[step], TIMER)
+        branch, rest = branch_of(step), Rest(Status.WAITING, due_us, RETRYING if timer.error else SLEEPING)
         while (now_us := await Now()) < due_us:
             self.rests[branch] = rest
             if self.deadline_us is not None and due_us > self.deadline_us:
                 if self.understated(
                     branch, rest, now_us
                 ):  # another branch wrote last that the run goes on: said again, for whoever lists what is due
-                    await self.append(step, [_timer(step, due_us, now_us)], *rest)
+                    await self.append(step, [replace(timer, at_us=now_us)], *rest)
                 raise self.stop(TimerPending(run_id=self.history.run_id, step=step, next_look=iso(due_us)), branch)
             await Sleep(due_us, f"{step}: it sleeps", partial(ordered, self))
             await heed(self, step)
@@ -236,13 +245,15 @@ class Machine(Execution):
             await self.append(effect.step, [replace(pending, attempt=attempt)])
         else:
             await self.append(effect.step, [pending, attempt] if pending else [attempt])
-        answer = await self._leave(request, self.history.steps[effect.step], attempt)
+        made = self.history.steps[effect.step]
+        assert isinstance(made, EffectStep)
+        answer = await self._leave(request, made, attempt)
         source = {CLOSING: Source.CLOSE, CANCELLING: Source.CANCEL}.get(attempt.purpose, Source.REPLY)
-        return await self._observed(effect.step, answer, source, asked_at_us=now_us, attempt=attempt.number)
+        reply = await self._observed(effect.step, answer, source, asked_at_us=now_us, attempt=attempt.number)
+        return await paced(request.retry, made, reply)
 
-    async def _leave(self, request: Request, effect: Step, attempt: Attempt) -> Answered:
+    async def _leave(self, request: Request, effect: EffectStep, attempt: Attempt) -> Answered:
         """The attempt itself, durable by now."""
-        assert isinstance(effect, EffectStep)
         if attempt.purpose == CLOSING:
             return await Close(request.subject, effect.intent, attempt)
         if attempt.purpose == CANCELLING:
@@ -323,7 +334,3 @@ class Machine(Execution):
             "key": effect.intent.key,
             "reason": reason,
         }
-
-
-def _timer(step: str, due_us: int, now_us: int) -> Decision:
-    return Decision(step=step, fingerprint="", value=due_us, form=TIMER, at_us=now_us)

@@ -96,10 +96,14 @@ class HoldContract(Op[None]):
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What a deciding function gave, in stored form: a value, or the name of its error and a description."""
+    """What a deciding function gave, in stored form: a value, or the name of its error and a description.
+
+    raised: that error itself, for a retry policy, and never stored. final: it is the decision, though it failed."""
 
     value: JSON
     error: str = ""
+    raised: Exception | None = None
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,14 @@
 """Policy: the numbers an engine works with. Plain data with units in the names of what is compared."""
 
+# pyright: reportReturnType=false
+# The body of a protocol's method is its docstring; mypy checks those who implement it.
+
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Protocol
 
 from recovery.core.errors import DefinitionError
 
@@ -52,6 +57,25 @@ class Lease:
     def __post_init__(self) -> None:
         ends = "a live owner would lose its runs"
         _require(timedelta(0) < self.renew_every < self.term, "lease", "renew_every", ends, "Renew several times in a term.")
+
+
+class Policy(Protocol):
+    """What a user says about repeating something that failed."""
+
+    @property
+    def attempts_max(self) -> int | None:
+        """How many attempts there may be whatever they fail with; None: as the budget says."""
+
+    @property
+    def within_us(self) -> int | None:
+        """How long after the first one may begin an attempt may begin; None: no bound."""
+
+    def cause_of(self, error: BaseException) -> str:
+        """The name of the class that the policy knows an error under; "" for none."""
+
+    def pause_us(self, causes: Sequence[str], elapsed_us: int, bits: int, error: BaseException | None = None) -> int | None:
+        """How long to wait after the last of these failures; None: that was enough. causes: each by its class; elapsed_us: since the first
+        attempt might begin; bits: 128 random ones; error: the last failure, where it is at hand."""
 
 
 def _require(holds: bool, what: str, field: str, problem: str, advice: str) -> None:

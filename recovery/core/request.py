@@ -11,6 +11,7 @@ from typing import Any
 
 from recovery.core.contracts import Contract
 from recovery.core.entries import JSON, Intent
+from recovery.core.policy import Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,7 @@ class Request:
     undoes: str = ""  # the step whose effect this undoes
     by_hand: Mapping[str, str] | None = None  # a person is asked to do it: what CompensationStuck says
     deadline_us: int | None = None  # of the scope that it is begun in
+    retry: Policy | None = None
 
     def intent(self, step: str, at_us: int) -> Intent:
         return Intent(
@@ -49,6 +51,8 @@ class Request:
             valid_until_us=self._valid_until(at_us),
             undoes=self.undoes,
             deadline_us=self.deadline_us,
+            attempts_max=None if self.retry is None else self.retry.attempts_max,
+            attempts_until_us=None if self.retry is None or self.retry.within_us is None else at_us + self.retry.within_us,
         )
 
     def _valid_until(self, at_us: int) -> int | None:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from recovery.core.compensation import Compensated
 from recovery.definitions.deadline import SettingDeadline
+from recovery.definitions.retry import Retry
 from recovery.definitions.run import Applied, Rejected
 from recovery.definitions.saga import AsyncSaga
 from recovery.definitions.speaking import RunLog
@@ -41,8 +42,10 @@ class AsyncSession(Protocol):
     def decide(
         self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Coroutine[Any, Any, Any]: ...
-    def perform(self, bound: Bound[Any], key: str | None, name: str | None) -> Coroutine[Any, Any, Any]: ...
-    def attempt(self, bound: Bound[Any], key: str | None, name: str | None) -> Coroutine[Any, Any, Applied[Any] | Rejected]: ...
+    def perform(self, bound: Bound[Any], key: str | None, name: str | None, retry: Retry | None) -> Coroutine[Any, Any, Any]: ...
+    def attempt(
+        self, bound: Bound[Any], key: str | None, name: str | None, retry: Retry | None
+    ) -> Coroutine[Any, Any, Applied[Any] | Rejected]: ...
     def now(self) -> Coroutine[Any, Any, datetime]: ...
     def sleep(self, duration: timedelta) -> Coroutine[Any, Any, None]: ...
     def sleep_until(self, at: datetime) -> Coroutine[Any, Any, None]: ...
@@ -91,15 +94,18 @@ class AsyncRun:
         """Make a choice once: what `fn` returns is journaled, and replay returns that without calling `fn`."""
         return self._session.decide(name, fn, args, kwargs)
 
-    def perform(self, bound: Bound[T], *, key: str | None = None, name: str | None = None) -> Coroutine[Any, Any, T]:
-        """Do an effect once and return its outcome; a declared rejection is raised. `key`: a business key of your own."""
-        return self._session.perform(bound, key, name)
+    def perform(
+        self, bound: Bound[T], *, key: str | None = None, name: str | None = None, retry: Retry | None = None
+    ) -> Coroutine[Any, Any, T]:
+        """Do an effect once and return its outcome; a declared rejection is raised. `key`: a business key of your own. `retry`: in the
+        place of the effect's own."""
+        return self._session.perform(bound, key, name, retry)
 
     def attempt(
-        self, bound: Bound[T], *, key: str | None = None, name: str | None = None
+        self, bound: Bound[T], *, key: str | None = None, name: str | None = None, retry: Retry | None = None
     ) -> Coroutine[Any, Any, Applied[T] | Rejected]:
         """As `perform`, with a declared rejection as a value."""
-        return self._session.attempt(bound, key, name)
+        return self._session.attempt(bound, key, name, retry)
 
     def now(self) -> Coroutine[Any, Any, datetime]:
         """The present moment, in UTC: read once and journaled, so that a replay gets the same."""

@@ -18,6 +18,7 @@ from pydantic_core import to_jsonable_python
 from recovery import codec
 from recovery.codec import Codec
 from recovery.core.entries import JSON
+from recovery.definitions.retry import Retried, Retry
 from recovery.identical import unfit
 
 
@@ -29,9 +30,13 @@ class Deciding:
     function: Callable[..., Any]
     args: tuple[Any, ...] = field(repr=False)  # the workflow's own values: whether one is secret is not known here
     kwargs: dict[str, Any] = field(repr=False)
+    retry: Retry | None = field(init=False, default=None)
     fingerprint: str = field(init=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.function, Retried):
+            object.__setattr__(self, "retry", self.function.retry)
+            object.__setattr__(self, "function", self.function.fn)
         object.__setattr__(self, "fingerprint", _fingerprint(self.args, self.kwargs))
 
     def make(self) -> Any:

@@ -8,20 +8,17 @@ arguments alone, and its body sees the decoded copies on the first attempt too.
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import wraps
 from types import FrameType
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
 
 from recovery.codec import Codec, fingerprint
 from recovery.core.contracts import Contract, Kind
 from recovery.core.entries import JSON, Answered
 from recovery.core.errors import ValueUnreadable
-from recovery.core.instants import instant_us
 from recovery.definitions.agreement import (
     check_colour,
     check_contract,
@@ -32,11 +29,13 @@ from recovery.definitions.agreement import (
     rejections_by_name,
 )
 from recovery.definitions.answer import Answer
+from recovery.definitions.bound import Bound as Bound
 from recovery.definitions.call import Call
 from recovery.definitions.environment import Environment
 from recovery.definitions.outcomes import outcome_codec, takes_none
 from recovery.definitions.rejection import NameTaken, Rejection, decode_rejection
 from recovery.definitions.replies import Replies
+from recovery.definitions.retry import Retry
 from recovery.definitions.signature import Signature, read_signature
 
 P = ParamSpec("P")
@@ -47,60 +46,6 @@ IN_WORKFLOW: Final[ContextVar[bool]] = ContextVar("recovery_in_workflow", defaul
 """Whether a workflow's function runs in this context: an effect that it calls and does not perform is a mistake."""
 
 TIMEOUT_DEFAULT: Final = timedelta(seconds=30)
-
-
-@dataclass(frozen=True, slots=True)
-class Bound(Generic[T]):
-    """An effect with its arguments in stored form: what `run.perform` takes, and what an intent is written from."""
-
-    effect: Effect[..., T]
-    stored: Mapping[str, JSON]
-    fingerprint: str
-    valid_until_us: int | None = None
-    _owed: list[str] = field(default_factory=list, repr=False, compare=False)  # who waits for it to be performed
-
-    def perform_is_owed(self) -> Self:
-        """Made by a call inside a workflow: to be said if nobody performs it."""
-        self._owed.append(self.effect.name)
-        return self
-
-    def taken(self) -> None:
-        """It is being performed."""
-        self._owed.clear()
-
-    def __del__(self) -> None:
-        if self._owed:
-            said = f"effect {self.effect.name!r} was bound in a workflow and never performed: nothing was sent"
-            warnings.warn(f"{said}. Use run.perform(...)", RuntimeWarning, stacklevel=2)
-
-    def until(self, at: datetime) -> Bound[T]:
-        """The same call, wanted only until `at`, with its time zone: from then on nothing is sent. The intent keeps what was said first."""
-        if at.utcoffset() is None:
-            raise ValueError("until(at) needs a time with a time zone, such as datetime.now(UTC) + timedelta(minutes=10)")
-        owed = [*self._owed]
-        self.taken()  # the debt goes over to the copy
-        return replace(self, valid_until_us=instant_us(at), _owed=owed)
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Fresh decoded copies; changing them changes nothing here."""
-        return self.effect.signature.decode(self.stored)
-
-    def invoke(self, call: Call) -> Any:
-        """Run the body once. A coroutine for an async effect."""
-        return self.effect.fn(call, **self.arguments)
-
-    def ask(self, call: Call) -> Any:
-        """Run the probe once. Only if the effect has one."""
-        return _present(self.effect.probe_body, self.effect, "probe")(call, **self.arguments)
-
-    def close(self, call: Call) -> Any:
-        """Run the close once. Only if the effect has one."""
-        return _present(self.effect.close_body, self.effect, "close")(call, **self.arguments)
-
-    def cancel(self, call: Call) -> Any:
-        """Run the cancel once. Only if the effect has one."""
-        return _present(self.effect.cancel_body, self.effect, "cancel")(call, **self.arguments)
 
 
 class Effect(Generic[P, T]):
@@ -117,8 +62,10 @@ class Effect(Generic[P, T]):
         timeout: timedelta,
         frame: FrameType | None,
         undoes: Codec[Any] | None = None,
+        retry: Retry | None = None,
     ) -> None:
         self.fn = fn
+        self.retry = retry
         self.name = name
         self.contract = contract
         self.timeout = timeout
@@ -157,7 +104,7 @@ class Effect(Generic[P, T]):
 
     def bind(self, stored: Mapping[str, JSON]) -> Bound[T]:
         """Bind stored arguments, as a journal holds them. Reading them raises ValueUnreadable if they no longer fit."""
-        return Bound(self, dict(stored), fingerprint({"effect": self.name, "arguments": dict(stored)}))
+        return Bound(self, dict(stored), fingerprint({"effect": self.name, "arguments": dict(stored)}), retry=self.retry)
 
     def parse(self, given: Mapping[str, Any]) -> Bound[T]:
         """Bind plain JSON from outside, such as a model's tool call. Raises ValueNotStorable saying what does not fit."""
@@ -332,7 +279,9 @@ class EffectDecorator:
         rejects: tuple[type[Rejection], ...],
         timeout: timedelta,
         name: str | None,
+        retry: Retry | None,
     ) -> None:
+        self._retry = retry
         self._contract = contract
         self._environment = environment
         self._rejects = rejects
@@ -353,6 +302,7 @@ class EffectDecorator:
             rejects=self._rejects,
             timeout=self._timeout,
             frame=frame.f_back if frame else None,
+            retry=self._retry,
         )
 
 
@@ -372,6 +322,7 @@ def effect(
     environment: Environment | None = None,
     rejects: Sequence[type[Rejection]] = (),
     timeout: timedelta = TIMEOUT_DEFAULT,
+    retry: Retry | None = None,
     name: str | None = None,
 ) -> EffectDecorator:
     """Define an effect from a function `(call: Call, ...) -> value`.
@@ -380,14 +331,9 @@ def effect(
     environment: what is changed, with its scope; an environment named like the effect by default.
     rejects: the declared errors; every other exception means that it might have happened.
     timeout: how long one attempt may take; its sender gives up then.
+    retry: how it is tried again after a failure, where its contract allows that at all; None: as the engine's budget says.
     name: what the journal keeps; the function's name by default. Set it before renaming the function.
 
     Raises DefinitionError for a definition that cannot be true.
     """
-    return EffectDecorator(contract, environment, tuple(rejects), timeout, name)
-
-
-def _present(body: Callable[..., Any] | None, of: Effect[..., Any], role: str) -> Callable[..., Any]:
-    if body is None:
-        raise refused(of.name, f"it has no {role}", f"Define one with `@{of.name}.{role}`.")
-    return body
+    return EffectDecorator(contract, environment, tuple(rejects), timeout, name, retry)

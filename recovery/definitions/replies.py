@@ -154,5 +154,9 @@ def message_of(error: BaseException, limit: int = DETAIL_MAX) -> str:
 
 def error_name(error: BaseException) -> str:
     """The qualified type of an error, without its message."""
-    kind = type(error)
+    return class_name(type(error))
+
+
+def class_name(kind: type[BaseException]) -> str:
+    """The qualified name of a class of errors."""
     return clipped(kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}", 200)

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from recovery.core.compensation import Compensated
 from recovery.definitions.deadline import Deadline
+from recovery.definitions.retry import Retry
 from recovery.definitions.saga import Saga
 from recovery.definitions.speaking import RunLog
 from recovery.definitions.wait import NO_DEFAULT, Wait, receive, wait_for
@@ -54,8 +55,8 @@ class Session(Protocol):
     @property
     def run_id(self) -> str: ...
     def decide(self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
-    def perform(self, bound: Bound[Any], key: str | None, name: str | None) -> Any: ...
-    def attempt(self, bound: Bound[Any], key: str | None, name: str | None) -> Applied[Any] | Rejected: ...
+    def perform(self, bound: Bound[Any], key: str | None, name: str | None, retry: Retry | None) -> Any: ...
+    def attempt(self, bound: Bound[Any], key: str | None, name: str | None, retry: Retry | None) -> Applied[Any] | Rejected: ...
     def now(self) -> datetime: ...
     def sleep(self, duration: timedelta) -> None: ...
     def sleep_until(self, at: datetime) -> None: ...
@@ -92,13 +93,16 @@ class Run:
         """Make a choice once: what `fn` returns is journaled, and replay returns that without calling `fn`."""
         return self._session.decide(name, fn, args, kwargs)  # type: ignore[no-any-return]
 
-    def perform(self, bound: Bound[T], *, key: str | None = None, name: str | None = None) -> T:
-        """Do an effect once and return its outcome; a declared rejection is raised. `key`: a business key of your own."""
-        return self._session.perform(bound, key, name)  # type: ignore[no-any-return]
+    def perform(self, bound: Bound[T], *, key: str | None = None, name: str | None = None, retry: Retry | None = None) -> T:
+        """Do an effect once and return its outcome; a declared rejection is raised. `key`: a business key of your own. `retry`: in the
+        place of the effect's own."""
+        return self._session.perform(bound, key, name, retry)  # type: ignore[no-any-return]
 
-    def attempt(self, bound: Bound[T], *, key: str | None = None, name: str | None = None) -> Applied[T] | Rejected:
+    def attempt(
+        self, bound: Bound[T], *, key: str | None = None, name: str | None = None, retry: Retry | None = None
+    ) -> Applied[T] | Rejected:
         """As `perform`, with a declared rejection as a value."""
-        return self._session.attempt(bound, key, name)
+        return self._session.attempt(bound, key, name, retry)
 
     def now(self) -> datetime:
         """The present moment, in UTC: read once and journaled, so that a replay gets the same."""

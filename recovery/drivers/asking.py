@@ -135,7 +135,7 @@ def _function_of(
     answer: Callable[[Any], Answered]
     match operation:
         case Send():
-            bracket, body, answer, raised = "send", bound.invoke, effect.returned, effect.raised
+            bracket, body, answer, raised = "send", bound.invoke, effect.returned, bound.raised
         case Close() | Cancel():
             body = bound.close if isinstance(operation, Close) else bound.cancel
             bracket, answer, raised = "close", effect.probed, effect.probe_raised
@@ -180,7 +180,7 @@ def _outliving(
 
 def failed_decision(error: Exception) -> Decided:
     """A deciding function's failure in stored form: its type's name and a bounded message."""
-    return Decided(message_of(error), error=error_name(error))
+    return Decided(message_of(error), error=error_name(error), raised=error)
 
 
 def bound_call(given: object, run_method: str) -> Bound[Any]:

@@ -30,6 +30,7 @@ from recovery.definitions.child import AsyncChild, BoundWorkflow
 from recovery.definitions.deadline import SettingDeadline
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound, Effect
+from recovery.definitions.retry import Retry
 from recovery.definitions.run import Applied, Rejected
 from recovery.definitions.saga import AsyncSaga, kept_names
 from recovery.definitions.wait import Wait
@@ -150,12 +151,14 @@ class AsyncSession:
         deciding = Deciding(name, fn, args, kwargs)
         return self._step(name, lambda step: self._session.decide(step, deciding))
 
-    def perform(self, bound: Bound[Any], key: str | None, name: str | None) -> Coroutine[Any, Any, Any]:
-        bound = bound_call(bound, "perform")
+    def perform(self, bound: Bound[Any], key: str | None, name: str | None, retry: Retry | None) -> Coroutine[Any, Any, Any]:
+        bound = bound_call(bound, "perform").retried(retry)
         return self._step(name or bound.effect.name, lambda step: self._session.perform(step, bound, key))
 
-    def attempt(self, bound: Bound[Any], key: str | None, name: str | None) -> Coroutine[Any, Any, Applied[Any] | Rejected]:
-        bound = bound_call(bound, "attempt")
+    def attempt(
+        self, bound: Bound[Any], key: str | None, name: str | None, retry: Retry | None
+    ) -> Coroutine[Any, Any, Applied[Any] | Rejected]:
+        bound = bound_call(bound, "attempt").retried(retry)
         return self._step(name or bound.effect.name, lambda step: self._session.attempt(step, bound, key))
 
     def wait(self, wait: Wait[Any]) -> Coroutine[Any, Any, Any]:

@@ -13,9 +13,10 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from recovery.core import again
 from recovery.core.compensation import Compensated
 from recovery.core.contracts import microseconds
-from recovery.core.effect_errors import NotExecuted, OutcomeUnavailable
+from recovery.core.effect_errors import NotExecuted, OutcomeUnavailable, RetriesExhausted
 from recovery.core.entries import DEADLINE, NOW, RANDOM, Decision, OutcomeKind, Settled
 from recovery.core.entries import UUID as UUID_FORM
 from recovery.core.errors import DeadlinePassed, DecisionFailed, DefinitionError, InvalidName
@@ -28,6 +29,8 @@ from recovery.core.operations import Decided, Now
 from recovery.core.publishing import publish
 from recovery.core.request import Request
 from recovery.core.scopes import Limit
+from recovery.core.timing import effect_attempts
+from recovery.core.trying import given_up
 from recovery.core.waiting import answered
 from recovery.definitions.deadline import Deadline
 from recovery.definitions.deciding import Deciding
@@ -37,6 +40,7 @@ from recovery.definitions.run import Applied, Rejected
 from recovery.definitions.speaking import spoken
 from recovery.definitions.wait import Wait
 from recovery.drivers.undoing import Stretches, Undoing
+from recovery.drivers.wanting import Wanting
 from recovery.logs import logger
 
 
@@ -109,6 +113,7 @@ class Session:
             valid_until_us=sooner(bound.valid_until_us, self.machine.mail.approval_of(bound.fingerprint)),
             can_cancel=effect.cancel_body is not None,
             deadline_us=None if scope is None else scope.at_us,
+            retry=bound.retry,
         )
 
     async def now(self, step: str) -> datetime:
@@ -149,7 +154,9 @@ class Session:
 
     async def decide(self, step: str, deciding: Deciding) -> Any:
         """The decision's value, decoded."""
-        return self._decided(deciding, await self.machine.decide(step, deciding.fingerprint, deciding))
+        if deciding.retry is None:
+            return self._decided(deciding, await self.machine.decide(step, deciding.fingerprint, deciding))
+        return self._decided(deciding, await again.decided(self.machine, step, deciding.fingerprint, deciding, deciding.retry))
 
     def _decided(self, deciding: Deciding, decision: Decision) -> Any:
         if decision.error:
@@ -165,8 +172,12 @@ class Session:
 
     async def attempt(self, step: str, bound: Bound[Any], key: str | None) -> Applied[Any] | Rejected:
         self.stretches.check(step, bound.effect)
-        request = self.request(step, bound, key)
-        return self.outcome(step, bound, request.key, await self.machine.perform(step, request))
+        if bound.retry is None or not bound.retry.rejections:
+            request = self.request(step, bound, key)
+            return self.outcome(step, bound, request.key, await self.machine.perform(step, request))
+        wanted = Wanting(bound, bound.retry, key, self.request)
+        settled = await again.performed(self.machine, step, bound.retry, wanted.request, wanted.cause_of)
+        return self.outcome(settled.step, bound, self.machine.requests[settled.step].key, settled)
 
     async def compensate(self, step: str, reached: Sequence[str]) -> Compensated:
         """Undo what has been applied of the effects at these steps."""
@@ -186,7 +197,19 @@ class Session:
                     return Applied(None)
                 raise OutcomeUnavailable(**about)
             case _:
-                raise self._passed(step, settled) or NotExecuted(**about)
+                raise self._passed(step, settled) or self._exhausted(settled, about) or NotExecuted(**about)
+
+    def _exhausted(self, settled: Settled, about: dict[str, str]) -> RetriesExhausted | None:
+        """What a settlement as not executed means that came because a retry policy had enough."""
+        recorded = self.machine.history.steps.get(settled.step)
+        if not isinstance(recorded, EffectStep):
+            return None
+        contract = self.machine.contracts[recorded.intent.contract]
+        if not given_up(recorded, contract, settled.at_us):
+            return None
+        last = recorded.observations[-1].answer if recorded.observations else None
+        said = "nothing was heard" if last is None else last.detail or last.kind.value
+        return RetriesExhausted(**about, tries=len(effect_attempts(recorded)), last=said)
 
     def _passed(self, step: str, settled: Settled) -> DeadlinePassed | None:
         """What a settlement as not executed means that came with the deadline of its scope."""

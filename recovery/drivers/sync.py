@@ -27,6 +27,7 @@ from recovery.definitions.child import BoundWorkflow, Child
 from recovery.definitions.deadline import Deadline
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound, Effect
+from recovery.definitions.retry import Retry
 from recovery.definitions.run import Applied, Rejected, Run
 from recovery.definitions.saga import Saga, kept_names
 from recovery.definitions.wait import Wait
@@ -138,13 +139,13 @@ class SyncSession:
         refuse_async(deciding.is_async, "decision", name)
         return self._step(name, lambda step: self._session.decide(step, deciding))
 
-    def perform(self, bound: Bound[Any], key: str | None, name: str | None) -> Any:
-        bound = bound_call(bound, "perform")
+    def perform(self, bound: Bound[Any], key: str | None, name: str | None, retry: Retry | None) -> Any:
+        bound = bound_call(bound, "perform").retried(retry)
         refuse_async(bound.effect.is_async, "effect", bound.effect.name)
         return self._step(name or bound.effect.name, lambda step: self._session.perform(step, bound, key))
 
-    def attempt(self, bound: Bound[Any], key: str | None, name: str | None) -> Applied[Any] | Rejected:
-        bound = bound_call(bound, "attempt")
+    def attempt(self, bound: Bound[Any], key: str | None, name: str | None, retry: Retry | None) -> Applied[Any] | Rejected:
+        bound = bound_call(bound, "attempt").retried(retry)
         refuse_async(bound.effect.is_async, "effect", bound.effect.name)
         return self._step(name or bound.effect.name, lambda step: self._session.attempt(step, bound, key))
 

@@ -137,10 +137,12 @@ class Sync:
     def decide(self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return ("decide", name, fn(*args, **kwargs))
 
-    def perform(self, bound: Any, key: str | None, name: str | None) -> Any:
+    def perform(self, bound: Any, key: str | None, name: str | None, retry: Any) -> Any:
+        assert retry is None
         return ("perform", bound.stored, key, name)
 
-    def attempt(self, bound: Any, key: str | None, name: str | None) -> Any:
+    def attempt(self, bound: Any, key: str | None, name: str | None, retry: Any) -> Any:
+        assert retry is None
         return ("attempt", bound.stored, key, name)
 
 
