@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from recovery.definitions.effect import Bound, Effect, effect
     from recovery.definitions.environment import Environment
     from recovery.definitions.listing import ReceiptRow
+    from recovery.definitions.migration import Migrated
     from recovery.definitions.recovered import Contradiction, Proposal, Receipt, Recovered, RunInfo, StepVerdict
     from recovery.definitions.rejection import NameTaken, Rejection
     from recovery.definitions.retry import Retry
@@ -76,6 +77,7 @@ _HOMES = {
     "InFlight": "recovery.definitions.answer",
     "Indeterminate": "recovery.definitions.answer",
     "Lease": "recovery.core.policy",
+    "Migrated": "recovery.definitions.migration",
     "Mismatch": "recovery.definitions.answer",
     "NameTaken": "recovery.definitions.rejection",
     "NotSent": "recovery.definitions.answer",
@@ -131,6 +133,7 @@ __all__ = [
     "InFlight",
     "Indeterminate",
     "Lease",
+    "Migrated",
     "Mismatch",
     "NameTaken",
     "NotSent",

@@ -126,7 +126,7 @@ async def _obeying(world: World, loaded: Loaded) -> Recovered[Any]:
         loaded = await obeyed(world, loaded)
         if loaded.history.held is not None:
             return _held(loaded.run, loaded.history.held)
-        workflow = world.workflows.of(loaded.run.workflow, loaded.opened.version)
+        workflow = world.workflows.of(loaded.run.workflow, loaded.history.version)
         assert workflow is not None, "asked before the claim"
         came = await _go(world, loaded.run, loaded.history, loaded.contracts, workflow, restored=loaded.restored)
         if came.status.settled or not await disobeyed(loaded.history):
@@ -146,7 +146,7 @@ def _held(row: RunRow, held: Override) -> Recovered[Any]:
 async def _against(world: World, loaded: Loaded) -> tuple[Contradiction, ...]:
     """What speaks against a settled run's outcomes. Only then is its workflow read again, to bind what would undo a surplus effect."""
     found = contradictions(loaded.history, loaded.contracts, {}, loaded.highest_us)
-    workflow = world.workflows.of(loaded.run.workflow, loaded.opened.version)
+    workflow = world.workflows.of(loaded.run.workflow, loaded.history.version)
     if not found or workflow is None:
         return found
     calls = await reread(workflow, loaded, world.budget)
@@ -177,7 +177,7 @@ async def _go(
         mail=Mail(began_us + microseconds(answer_wait) if answer_wait else None),
         contracts=contracts,
         restored=restored,
-        same_bytes=history.opened.version == workflow.version,
+        same_bytes=history.version == workflow.version,
         holds=world.held_contracts,
         heard=lambda: orders(world.messages(row.run_id)),
         kin=Kin(history.opened.depth, Offspring(world, row.run_id, _continue)),
@@ -294,7 +294,7 @@ def _settled(
         message = ended.value["message"].removesuffix(".")
         failure = RunFailed(run_id=row.run_id, error=ended.error, message=message, rejection=ended.value.get("fields"))
         return _report(row.run_id, row.workflow, Status.FAILED, machine=machine, error=failure, against=against)
-    workflow = world.workflows.of(row.workflow, history.opened.version) if history.opened is not None else None
+    workflow = world.workflows.of(row.workflow, history.version) if history.opened is not None else None
     value = workflow.decode_result(ended.value) if workflow else ended.value
     return _report(row.run_id, row.workflow, Status.COMPLETED, machine=machine, value=value, against=against)
 

@@ -1,6 +1,6 @@
-"""`recover check-versions` and `recover export`: what they do.
+"""`recover check-versions`, `versions`, `change-version` and `export`: what they do.
 
-Owns those two commands. Invariant: neither writes to a database, and nothing is asked of an environment.
+Owns those commands. Invariants: none asks or sends anything, and only `change-version` writes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from recovery.cli import documents
 from recovery.cli.output import Output
 from recovery.cli.target import Target, finished
 from recovery.core.errors import AppNotFound, ExitCode, RecoveryError
+from recovery.engine import Engine
 from recovery.operators.fitting import Checked, Fit
+from recovery.operators.moving import Moved
+from recovery.operators.versions import Versions
 
 if TYPE_CHECKING:
     from recovery.cli.target import AnyEngine
@@ -67,13 +70,46 @@ def export(output: Output, target: Target, run_id: str, out: Path | None) -> Exi
     return ExitCode.SETTLED
 
 
-def _with_app(target: Target) -> AnyEngine:
+def versions(output: Output, target: Target) -> ExitCode:
+    """Which versions are in use. Exit 6 where a run cannot be read."""
+    engine = target.looking() if target.app is not None else Engine(target.journal())
+    try:
+        found: Versions = finished(engine.versions())
+    finally:
+        engine.flush()
+    from recovery.console.versions import versions as report
+
+    output.answer(lambda: _versions(found), lambda _paper: report(found, has_app=target.app is not None))
+    return ExitCode.CORRUPT if found.broken else ExitCode.SETTLED
+
+
+def change_version(output: Output, target: Target, run_id: str, *, to: str | None, by: str, reason: str, plan: bool) -> ExitCode:
+    """Move a run. Raises AppNotFound, OverrideRefused, Diverged, LeaseUnavailable."""
+    engine = _with_app(target) if plan else _app(target).engine()
+    try:
+        if plan:
+            done: Moved = finished(engine.plan_version(run_id, version=to))
+        else:
+            done = finished(engine.change_version(run_id, version=to, by=by, reason=reason))
+    finally:
+        engine.flush()
+    from recovery.console.versions import moved as report
+
+    output.answer(lambda: _moved(done, planned=plan), lambda paper: report(paper, done, planned=plan))
+    return ExitCode.SETTLED
+
+
+def _app(target: Target) -> Target:
     if target.app is None:
         raise AppNotFound(
             problem="It needs the app whose workflows are to be replayed",
             advice="Name it with --app module:engine, RECOVERY_APP or [tool.recovery] in pyproject.toml.",
         )
-    return target.looking()
+    return target
+
+
+def _with_app(target: Target) -> AnyEngine:
+    return _app(target).looking()
 
 
 def _told(output: Output, found: Checked) -> ExitCode:
@@ -103,6 +139,37 @@ def _fit(fit: Fit) -> Document:
         "then": fit.then,
         "same_outcome": fit.same_outcome,
         "error": None if fit.error is None else documents.error(fit.error),
+    }
+
+
+def _versions(found: Versions) -> Document:
+    told = [
+        {
+            "workflow": one.workflow,
+            "version": one.version,
+            "registered": one.registered,
+            "newest": one.newest,
+            "open": one.open,
+            "statuses": {status.value: count for status, count in one.runs.items()},
+            "example": one.example,
+            "taken_over_by": one.taken_over_by,
+            "removable": found.removable(one),
+        }
+        for one in found.in_use
+    ]
+    return {"versions": told, "broken": found.broken}
+
+
+def _moved(done: Moved, *, planned: bool) -> Document:
+    return {
+        "run_id": done.run_id,
+        "workflow": done.workflow,
+        "before": done.before,
+        "after": done.after,
+        "steps": done.steps,
+        "dropped": list(done.dropped),
+        "then": done.then,
+        "planned": planned,
     }
 
 

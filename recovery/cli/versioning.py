@@ -1,6 +1,6 @@
-"""The commands about recorded runs and the code that goes on with them: `check-versions` and `export`, as typer knows them.
+"""The commands about recorded runs and the code that goes on with them: `check-versions`, `versions`, `change-version` and `export`.
 
-Owns names, help and the checking of arguments; what a command does is in `fitting`, imported when it is called.
+Owns names, help and the checking of arguments, as typer knows them; what a command does is in `fitting`, imported when it is called.
 """
 
 from __future__ import annotations
@@ -72,5 +72,42 @@ def export(
         from recovery.cli import fitting
 
         return fitting.export(output, common.target(), run_id, out)
+
+    _carry_out(context, Common(db, app, as_json, debug), work)
+
+
+@app.command(short_help="Say which open runs go by which version of their code.")
+def versions(context: typer.Context, app: App = None, db: Db = None, as_json: Json = False, debug: Debug = False) -> None:
+    """Say which version of its workflow each open run goes by, and which versions nobody needs any more."""
+
+    def work(output: Output, common: Common) -> ExitCode:
+        from recovery.cli import fitting
+
+        return fitting.versions(output, common.target())
+
+    _carry_out(context, Common(db, app, as_json, debug), work)
+
+
+@app.command("change-version", short_help="Move a run to another version of its workflow.")
+def change_version(
+    context: typer.Context,
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="The run.")],
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="VERSION", help="Which one. Default: the one that new runs start with.")
+    ] = None,
+    by: Annotated[str, typer.Option("--by", metavar="WHO", help="Who orders this.")] = "",
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why.")] = "",
+    plan: Annotated[bool, typer.Option("--plan", help="Only say what it would come to.")] = False,
+    app: App = None,
+    db: Db = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Move a run to another version of its workflow, by the migration that this version has. Sends nothing; the next recovery goes on."""
+
+    def work(output: Output, common: Common) -> ExitCode:
+        from recovery.cli import fitting
+
+        return fitting.change_version(output, common.target(), run_id, to=to, by=by, reason=reason, plan=plan)
 
     _carry_out(context, Common(db, app, as_json, debug), work)

@@ -246,6 +246,7 @@ class Verb(StrEnum):
     CANCEL = "cancel"  # nobody wants the run any more: nothing new begins, what is open is settled, and the run ends as cancelled
     PAUSE = "pause"  # the run begins nothing new until it is resumed; what is under way is not lost
     RESUME = "resume"  # it may go on
+    MOVE = "move"  # it goes by another version of its workflow from here on, which knows its settled steps under the names that are said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,6 +262,10 @@ class Override:
     grounds_digest: str = ""  # of the whole
     attempts: int | None = None  # redrive: how many attempts may be spent in all
     evidence: tuple[int, ...] = ()  # acknowledge: sequence numbers of what was seen to
+    version: str = ""  # move: which one
+    steps: JSON = None  # move: [[its new identity, its recorded one or null where room is left for it], ...] in the new order
+    dropped: tuple[str, ...] = ()  # move: recorded steps that the new code does not know
+    epoch: str = ""  # move: the writer's; what came from earlier epochs speaks of the old names
     message: int | None = None  # the number of the inbox's message that it was taken from; None: written by whoever ordered it
 
 
@@ -284,7 +289,7 @@ _ENUMS: Final[dict[tuple[type, str], type[StrEnum]]] = {
     (Settled, "outcome"): OutcomeKind,
     (Override, "verb"): Verb,
 }
-_TUPLES: Final = {"assumptions", "evidence"}
+_TUPLES: Final = {"assumptions", "evidence", "dropped"}
 
 
 _INSIDE: Final = frozenset({Attempt, Observation, Answered})  # entries that others hold

@@ -68,8 +68,7 @@ class Execution:
     _branched: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        ordered = [name for name, step in self.history.steps.items() if not step.beside]
-        self.steps = Steps.of(self.history.run_id, ordered)
+        self.steps = Steps.of(self.history.run_id, self.history.in_order)
 
     @property
     def stopped(self) -> Unwind | None:

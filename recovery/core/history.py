@@ -25,8 +25,6 @@ from recovery.core.entries import (
     UNDOING,
     UNFIT,
     WAIT,
-    Answered,
-    AnswerKind,
     Attempt,
     Decision,
     Entry,
@@ -35,13 +33,17 @@ from recovery.core.entries import (
     Opened,
     Override,
     Settled,
-    Source,
     Verb,
     Verdict,
     step_of,
 )
 from recovery.core.errors import IllegalHistory
 from recovery.core.ids import ROOT, branch_of
+from recovery.core.moving import Places, moved
+from recovery.core.recorded import DecisionStep as DecisionStep
+from recovery.core.recorded import EffectStep as EffectStep
+from recovery.core.recorded import Noted as Noted
+from recovery.core.recorded import Step as Step
 from recovery.core.showing import secrets_in, without
 
 DIVERGE: Final = "diverge"
@@ -53,79 +55,6 @@ _ENDS_OF_RESTS: Final = frozenset({FIRED, ANSWER, LAPSED})
 
 _BEGUN: Final = frozenset({BRANCHES, TIMER, PATCHED, UNDOING, WAIT, UNFIT, PUBLISHED})
 """Forms of decisions after which no step has come to its outcome."""
-
-_UNSPENT: Final = {
-    Source.PROBE: frozenset({AnswerKind.UNREACHABLE}),
-    Source.CANCEL: frozenset({AnswerKind.UNREACHABLE, AnswerKind.NOT_SENT}),
-}
-"""Sources of answers to a question, and the answers that spend none."""
-
-
-@dataclass(slots=True)
-class Noted:
-    """An observation and where it stands; `seq` is None for late evidence, which is outside the chain."""
-
-    seq: int | None
-    observation: Observation
-
-    @property
-    def answer(self) -> Answered:
-        return self.observation.answer
-
-
-@dataclass(slots=True)
-class EffectStep:
-    """What is known about one intent. Attempts and observations are in the order in which they became durable."""
-
-    seq: int
-    intent: Intent
-    attempts: list[Attempt] = field(default_factory=list)
-    observations: list[Noted] = field(default_factory=list)
-    verdicts: list[Verdict] = field(default_factory=list)
-    settled: Settled | None = None
-    overrides: list[Override] = field(default_factory=list)
-
-    @property
-    def step(self) -> str:
-        return self.intent.step
-
-    @property
-    def beside(self) -> bool:
-        """Whether it has no place in the order of a branch."""
-        return False
-
-    @property
-    def probes(self) -> int:
-        """How many questions were answered (they count against the durable budget; an outage spends nothing, nor does a cancel that never
-        left, nor what a person had asked)."""
-        ours = [noted for noted in self.observations if not noted.observation.by_operator]
-        return sum(noted.answer.kind not in _UNSPENT.get(noted.observation.source, AnswerKind) for noted in ours)
-
-    @property
-    def attempts_allowed(self) -> int:
-        """How many attempts may be spent by a person's order; 0 without one."""
-        return max((order.attempts or 0 for order in self.overrides), default=0)
-
-    def replies_of(self, attempt: int) -> list[Observation]:
-        return [noted.observation for noted in self.observations if noted.observation.attempt == attempt]
-
-
-@dataclass(slots=True)
-class DecisionStep:
-    seq: int
-    decision: Decision
-
-    @property
-    def step(self) -> str:
-        return self.decision.step
-
-    @property
-    def beside(self) -> bool:
-        """Whether it has no place in the order of a branch: a replay meets it wherever it asks."""
-        return self.decision.form in {PATCHED, UNFIT}
-
-
-Step = EffectStep | DecisionStep
 
 
 @dataclass(slots=True)
@@ -146,6 +75,18 @@ class History:
     )  # what was last said of a wait for a child, by step; no step of its own
     heard: set[int] = field(default_factory=set)  # numbers of the messages that were taken in, fit or not
     length: int = 0
+    places: Places = field(default_factory=Places)  # what orders to change its version made of its steps
+
+    @property
+    def version(self) -> str:
+        """The version of the workflow that the run goes by: the one that it started with, or that it was moved to since."""
+        assert self.opened is not None
+        return self.places.version or self.opened.version
+
+    @property
+    def in_order(self) -> list[str]:
+        """Every recorded step in the order in which code must ask for them, with those that a change of version left room for."""
+        return self.places.in_order(step for step, recorded in self.steps.items() if not recorded.beside)
 
     @property
     def held(self) -> Override | None:
@@ -182,6 +123,8 @@ class History:
         if isinstance(entry, Override) and entry.step == ROOT:
             self._require(self.opened is not None, "the first entry must open the run")
             self.overrides.append(entry)
+            if entry.verb is Verb.MOVE:
+                self._move(entry)
             return
         self.divergence = entry if isinstance(entry, Verdict) and entry.action == DIVERGE else None
         if self.divergence is not None:
@@ -214,6 +157,15 @@ class History:
             self.ended = entry
         else:
             self._about_effect(entry)
+
+    def _move(self, order: Override) -> None:
+        """The run goes by another version of its code from here on, under whose names its steps are known."""
+        self._require(self.ended is None and not self.unsettled, "only a run whose steps are all settled can change its version")
+        try:
+            self.steps, self.completed = moved(self.places, self.steps, self.completed, order)
+        except ValueError as error:
+            raise self._illegal(str(error)) from error
+        self.divergence = None
 
     def _repeats_a_rest(self, entry: Decision) -> bool:
         """Whether this says once more what the run rests for, so that its row says it too. It may never say otherwise."""
@@ -331,9 +283,10 @@ def fold(run_id: str, entries: Iterable[Entry], late: Iterable[Observation] = ()
     for entry in entries:
         history.add(entry)
     for observation in late:
-        effect = history.steps.get(step_of(observation))
-        if isinstance(effect, EffectStep):
-            placed = _placed(effect, observation)
+        step = history.places.now(step_of(observation), observation.epoch)
+        effect = history.steps.get(step) if step is not None else None
+        if isinstance(effect, EffectStep) and step is not None:
+            placed = _placed(effect, replace(observation, step=step))
             if all(noted.observation != placed for noted in effect.observations):
                 effect.observations.append(Noted(None, placed))
     return history

@@ -18,6 +18,7 @@ from recovery.core.errors import DefinitionError, ValueNotStorable
 from recovery.definitions.async_run import AsyncRun
 from recovery.definitions.child import BoundWorkflow
 from recovery.definitions.effect import IN_WORKFLOW
+from recovery.definitions.migration import Migration
 from recovery.definitions.rejection import Rejection, encode_rejection
 from recovery.definitions.replies import error_name, message_of
 from recovery.definitions.run import Run
@@ -55,6 +56,7 @@ class Workflow(Generic[P, R]):
         self.signature: Signature = read_signature(fn, what="workflow", name=name, first="Run", frame=frame)
         self._check_colour()
         self.result: Codec[R] = Codec(self.signature.returns, what="workflow", name=name)
+        self.migrations: dict[str, Migration] = {}
         self.__doc__ = fn.__doc__
 
     def __repr__(self) -> str:
@@ -68,6 +70,25 @@ class Workflow(Generic[P, R]):
         """The workflow with its arguments, for `run.start` and `run.call_child`; does nothing else. Raises ValueNotStorable and TypeError."""
         bound = BoundWorkflow(self, self.bind(*args, **kwargs))
         return bound.start_is_owed() if IN_WORKFLOW.get() else bound
+
+    def migrates(self, *, from_version: str) -> Callable[[Migration], Migration]:
+        """Define what the recorded steps of another version are to this one: `recover change-version` moves runs by it.
+
+        The function is given the identities of the recorded steps in order, such as `reserve#1`, and returns a Migrated.
+        Raises DefinitionError for a version that has one already, or that is this one."""
+
+        def define(fn: Migration, /) -> Migration:
+            if from_version == self.version or from_version in self.migrations:
+                problem = f"it has a migration from version {from_version!r} already"
+                if from_version == self.version:
+                    problem = "its migration is from its own version"
+                raise DefinitionError(
+                    what="workflow", name=self.name, problem=problem, advice="Define one for each earlier version."
+                )
+            self.migrations[from_version] = fn
+            return fn
+
+        return define
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, JSON]:
         """The input in stored form, by parameter name. Raises ValueNotStorable."""

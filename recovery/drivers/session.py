@@ -94,7 +94,11 @@ class Session:
         which its contract relies on."""
         effect, scope = bound.effect, self.machine.scopes.bound(branch_of(step))
         check_complete(effect)
-        name = check_key(key) if key is not None else derive_key(self.namespace, self.run_id, step)
+        name = (
+            check_key(key)
+            if key is not None
+            else derive_key(self.namespace, self.run_id, self.machine.history.places.key_name(step))
+        )
         if len(name) > (limit := effect.contract.key_length_max):
             rule = f"at most {limit} characters, as the contract of {effect.name!r} says of its carrier: pass key= to perform"
             raise InvalidName(what="idempotency key", name=name, rule=rule)

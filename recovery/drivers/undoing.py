@@ -130,7 +130,8 @@ class Undoing:
         """The original's own key with a word behind it, where it is a business key and its carrier takes that much; else a derived one."""
         intent = effect.intent
         key = f"{intent.key}/comp/1"
-        derived = intent.key == derive_key(self.namespace, self.machine.history.run_id, effect.step)
+        history = self.machine.history
+        derived = intent.key == derive_key(self.namespace, history.run_id, history.places.key_name(effect.step))
         fits = len(key) <= min(KEY_LENGTH_MAX, undo.contract.key_length_max)
         return key if fits and not derived else None
 

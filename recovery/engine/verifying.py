@@ -137,7 +137,7 @@ async def _compare(loaded: Loaded, workflows: Workflows, budget: Budget, found: 
     applied = [step for step in loaded.history.effects if step.settled is not None and step.settled.outcome in HAPPENED]
     if not applied:
         return
-    workflow = workflows.of(loaded.run.workflow, loaded.opened.version)
+    workflow = workflows.of(loaded.run.workflow, loaded.history.version)
     calls = await reread(workflow, loaded, budget) if workflow is not None else {}
     for step in applied:
         found.compared.append(await _compared(loaded, step, calls.get(step.step)))

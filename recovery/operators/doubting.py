@@ -124,7 +124,7 @@ async def _disputed(world: World, row: RunRow, now_us: int) -> list[Disputed]:
     open_since = dict(_open_since(loaded, now_us))
     if not open_since:
         return []
-    workflow = world.workflows.of(row.workflow, loaded.opened.version)
+    workflow = world.workflows.of(row.workflow, loaded.history.version)
     calls = {} if workflow is None else await reread(workflow, loaded, world.budget)
     return [
         Disputed(

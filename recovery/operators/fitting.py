@@ -7,6 +7,7 @@ that it has.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +20,7 @@ from recovery.core.operations import Execute, Now, Raised, Returned, Use
 from recovery.core.policy import Budget
 from recovery.definitions.workflow import Workflow
 from recovery.operators.rehearsal import Rehearsal
-from recovery.ports import Journal
+from recovery.ports import Journal, RunRow
 from recovery.storage.listing import Damaged, listed
 from recovery.storage.reading import Loaded, read
 
@@ -107,7 +108,7 @@ async def fit(loaded: Loaded, workflow: Workflow[..., Any]) -> Fit:
         budget=Budget(),
         deadline_us=await Now(),
         contracts=dict(loaded.contracts),
-        same_bytes=loaded.opened.version == workflow.version,
+        same_bytes=loaded.history.version == workflow.version,
         came_to=None if ended is None else ended.outcome,
     )
     came, error = await _replayed(workflow, loaded, machine)
@@ -124,7 +125,7 @@ async def fit(loaded: Loaded, workflow: Workflow[..., Any]) -> Fit:
     return Fit(
         run_id=loaded.run.run_id,
         workflow=workflow.name,
-        version=loaded.opened.version,
+        version=loaded.history.version,
         against=workflow.version,
         status=loaded.run.status,
         then=(machine.then or machine.waits()) if ended is None and error is None else "",
@@ -178,20 +179,27 @@ async def check(world: World, run_id: str | None, *, settled: bool = False, vers
         await existing(check_run_id(run_id))
         await _check_one(world, run_id, version, found)
         return found
-    statuses, after = None if settled else [status for status in Status if not status.settled], ""
+    async for row in pages(None if settled else [status for status in Status if not status.settled]):
+        if isinstance(row, Damaged):
+            found.broken[row.run_id] = row.problem
+        else:
+            await _check_one(world, row.run_id, version, found)
+    return found
+
+
+async def pages(statuses: list[Status] | None) -> AsyncIterator[RunRow | Damaged]:
+    """All runs of these statuses, by id, read in pages."""
+    after = ""
     while True:
         page = await Use(_page(after, statuses))
         for row in page:
-            if isinstance(row, Damaged):
-                found.broken[row.run_id] = row.problem
-            else:
-                await _check_one(world, row.run_id, version, found)
+            yield row
         if len(page) < PAGE:
-            return found
+            return
         after = page[-1].run_id
 
 
-def _page(after: str, statuses: list[Status] | None) -> Any:
+def _page(after: str, statuses: list[Status] | None) -> Callable[[Journal], list[RunRow | Damaged]]:
     return lambda journal: listed(journal, limit=PAGE, after=after, statuses=statuses)
 
 
@@ -203,14 +211,14 @@ async def _check_one(world: World, run_id: str, version: str | None, found: Chec
     except RecoveryError as error:
         found.broken[run_id] = error
         return
-    workflow = world.workflows.of(loaded.run.workflow, version or loaded.opened.version)
+    workflow = world.workflows.of(loaded.run.workflow, version or loaded.history.version)
     if workflow is None or (version is not None and workflow.version != version):
-        found.unknown[run_id] = f"{loaded.run.workflow} version {version or loaded.opened.version}"
+        found.unknown[run_id] = f"{loaded.run.workflow} version {version or loaded.history.version}"
         return
     found.fits.append(await fit(loaded, workflow))
 
 
-def _reading(run_id: str) -> Any:
+def _reading(run_id: str) -> Callable[[Journal], Loaded]:
     def reading(journal: Journal) -> Loaded:
         return read(journal, run_id)
 

@@ -73,7 +73,7 @@ async def plan(world: World, run_id: str, *, probe: bool = True, cancel: tuple[s
     loaded = await looked_at(run_id)
     if cancel is not None and loaded.history.ended is None:
         loaded.history.overrides.append(Override(step=ROOT, verb=Verb.CANCEL, by=cancel[0], at_us=await Now(), reason=cancel[1]))
-    workflow = world.workflows.of(loaded.run.workflow, loaded.opened.version)
+    workflow = world.workflows.of(loaded.run.workflow, loaded.history.version)
     if loaded.history.ended is not None:
         then = f"the run is {loaded.run.status.value}; its outcome would be printed again"
         return _plan(loaded, await Now(), (), then, alone=workflow is None)

@@ -89,7 +89,7 @@ async def rehearsed(world: World, loaded: Loaded, workflow: Workflow[..., Any]) 
         deadline_us=await Now(),
         contracts=dict(loaded.contracts),
         restored=loaded.restored,
-        same_bytes=loaded.opened.version == workflow.version,
+        same_bytes=loaded.history.version == workflow.version,
         holds=lambda: held,
     )
     try:

@@ -64,7 +64,7 @@ async def looked_at(run_id: str) -> Loaded:
 
 async def standing(world: World, loaded: Loaded, step: str) -> Standing:
     """Judge one step of a loaded run. Raises StepNotFound, and ValueUnreadable where the app's types no longer fit the journal."""
-    effect, workflow = effect_of(loaded, step), world.workflows.of(loaded.run.workflow, loaded.opened.version)
+    effect, workflow = effect_of(loaded, step), world.workflows.of(loaded.run.workflow, loaded.history.version)
     machine = None if workflow is None else await rehearsed(world, loaded, workflow)
     request = None if machine is None else machine.requests.get(step)
     if machine is not None and request is not None:

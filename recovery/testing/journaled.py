@@ -58,7 +58,7 @@ def _only(runs: list[tuple[str, Loaded]], run_id: str | None) -> list[tuple[str,
 
 
 def _fit(namespace: str, loaded: Loaded, workflows: Workflows) -> Fit:
-    workflow = workflows.of(loaded.run.workflow, loaded.opened.version)
+    workflow = workflows.of(loaded.run.workflow, loaded.history.version)
     if workflow is None:
         raise WorkflowUnknown(run_id=loaded.run.run_id, workflow=loaded.run.workflow, known=", ".join(sorted(workflows)) or "none")
     journal = MemoryJournal(namespace)
