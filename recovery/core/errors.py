@@ -350,7 +350,8 @@ class Diverged(ReplayError):
 
     template = (
         "Run {run_id!r} no longer fits its journal at entry {seq}, step {step}: recorded {recorded}, attempted {attempted}. Nothing was sent. "
-        "Register the version that it started with beside the new one, put what has changed behind `run.patched(...)`, or start a new run."
+        "Pin it: register the version that it started with beside the new one, or put what has changed behind `run.patched(...)`. Migrate it: say "
+        "what its steps are to the new code, with `@workflow.migrates(...)` and `recover change-version {run_id}`. Or start a new run."
     )
 
 

@@ -139,3 +139,51 @@ def test_a_text_that_was_edited_or_is_newer_is_refused(tmp_path: Path) -> None:
     assert replay_journal(order, tmp_path, run_id="q") == []
     with pytest.raises(errors.WorkflowUnknown):
         replay_journal([], text)
+
+
+def test_versions_in_use_and_a_change_of_version(changed: Place) -> None:
+    """The run stands in front of an unsettled effect: settled first, it is moved to a version that has no decision."""
+    told = changed.recover("versions", "--app", APP)
+    [line] = [line for line in told.out.splitlines() if line.startswith("order")]
+    assert (told.code, line.split()) == (0, ["order", "1", "1", "running", "new", "runs", "start", "with", "it", "o1"])
+    alone = changed.recover("versions", "--db", changed.url)
+    assert "Which versions are registered is known with --app only." in alone.out
+    (changed.directory / "newer.py").write_text(NEWER)
+    newer = ("--app", "newer:engine")
+    refused = changed.recover("change-version", "o1", *newer, "--by", "ann", "--reason", "simpler")
+    assert refused.code == 2
+    assert "step book#1 is not settled" in refused.sentence
+    died = changed.run_python("-c", "import shop; shop.engine.recover('o1')", RECOVERY_CRASH_AT="append.settled.after")
+    assert died.code == -9
+    assert changed.recover("--run-id", "o1", *newer).code == 5
+    [row] = changed.recover("versions", *newer, "--json").document["versions"][1:]
+    assert (row["version"], row["registered"], row["taken_over_by"], row["statuses"]) == ("1", False, "2", {"diverged": 1})
+    assert "its runs would go on with version 2" in changed.recover("versions", *newer).out
+    plan = changed.recover("change-version", "o1", *newer, "--plan")
+    assert (plan.code, "would be moved; nothing was written" in plan.out) == (0, True)
+    assert "dropped: what it did stays done" in plan.out
+    assert "it needs by" in changed.recover("change-version", "o1", *newer).sentence
+    moved = changed.recover("change-version", "o1", *newer, "--by", "ann", "--reason", "simpler", "--json")
+    assert moved.document["steps"] == {"book#1": "book#1"}
+    assert changed.recover("--run-id", "o1", *newer).out.count("booked lamp")
+    assert (changed.directory / "ledger").read_text().count("book ") == 1
+    assert "move by ann" in changed.recover("show", "o1", *newer).out
+
+
+NEWER = """
+from recovery import Engine, Migrated, Run, workflow
+from shop import book, engine as older
+
+
+@workflow(version="2")
+def order(run: Run, item: str) -> str:
+    return run.perform(book(item=item), key=f"book-{run.run_id}")
+
+
+@order.migrates(from_version="1")
+def from_1(steps):
+    return Migrated({"book#1": "book#1"}, dropped=["colour#1"])
+
+
+engine = Engine(older.journal, workflows=[order])
+"""
