@@ -775,8 +775,10 @@ def _descendants(error: type[errors.RecoveryError]) -> Iterable[type[errors.Reco
 
 
 def _children(error: type[errors.RecoveryError]) -> list[type[errors.RecoveryError]]:
-    """Those of the package's tree: a program may have subclasses of its own in the same process."""
-    return [child for child in error.__subclasses__() if child.__module__ in _TREE]
+    """Those of the package's tree: a program may have subclasses of its own in the same process. By name, since the order of subclasses is the
+    order in which modules happened to be imported."""
+    found = [child for child in error.__subclasses__() if child.__module__ in _TREE]
+    return sorted(found, key=lambda child: (child.__module__ != recovery.errors.__name__, child.__name__))
 
 
 def _shown(template: str) -> str:
