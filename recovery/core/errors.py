@@ -4,7 +4,7 @@
       UsageError        InvalidName, DefinitionError, ValueNotStorable, RunNotFound, RunInputDiffers, NotObservable, NotAttributed, ScopeUnknown,
                         ConcurrentStep, StepNotAwaited, WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError, StepNotFound, StepSettled,
                         OverrideRefused, ChildRefused
-                        OverrideRefused, SignalRefused
+                        OverrideRefused, SignalRefused, ListenerAhead
       JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged, StoreUnavailable, RunForgotten
       OwnershipError    LeaseUnavailable, FencedOut, HeadMoved
       EffectError       EffectInDoubt (CompensationStuck), EffectInterrupted, KeyReused, NotExecuted (RetriesExhausted), OutcomeUnavailable, Unresolved, NotLicensed, KeyStillAsked
@@ -158,6 +158,15 @@ class SignalRefused(UsageError):
     """What was said to a run comes too late, comes second, or does not fit."""
 
     template = "Run {run_id!r}: {what} was refused, because {problem}. Nothing was changed. {advice}"
+
+
+class ListenerAhead(UsageError):
+    """A listener goes on from a position that the run has not reached: this is another history of it."""
+
+    template = (
+        "Run {run_id!r} is at entry {head}, and the listener has heard entry {position}, so the database was put back to an earlier state. Nothing was "
+        "changed. Listen from the beginning, after=0."
+    )
 
 
 # -- the journal -------------------------------------------------------------------------------------------------------

@@ -5,18 +5,39 @@ Owns their signatures; what they do is in `recovery.operators`. Invariant: both 
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, Self, overload
 
+from recovery.core.contracts import microseconds
 from recovery.core.errors import DefinitionError
 from recovery.core.instants import instant_us
 from recovery.definitions.speaking import spoken
 from recovery.engine.operating import AsyncOperating, SyncOperating
-from recovery.operators import awaiting, signalling
+from recovery.operators import awaiting, signalling, telling
 from recovery.operators.awaiting import Awaited
 from recovery.operators.signalling import Signalled, Word
+from recovery.operators.telling import Event, Published
 
-BY_MAX = 200  # characters
+BY_MAX: Final = 200  # characters
+
+AT_ONCE: Final = timedelta(minutes=1)
+"""How long a listener without an end waits in one go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Until when a listener waits for the next event, on the boot clock; None: as long as the run lasts."""
+
+    until_us: int | None
+
+    @classmethod
+    def of(cls, wait: timedelta | None, boot_us: int) -> Self:
+        return cls(None if wait is None else boot_us + microseconds(wait))
+
+    def left_us(self, boot_us: int) -> int:
+        return microseconds(AT_ONCE) if self.until_us is None else max(0, self.until_us - boot_us)
 
 
 def _word(what: str, value: Any, by: str, about: str = "", valid_until: datetime | None = None, token: str | None = None) -> Word:
@@ -64,6 +85,31 @@ class SyncSpeaking(SyncOperating):
         """What a run waits for from outside, or what all open runs do. Changes nothing."""
         return self._operate(run_id or "", awaiting.waits(run_id))
 
+    @overload
+    def query(self, run_id: str, /) -> dict[str, Published]: ...
+    @overload
+    def query(self, run_id: str, name: str, /) -> Published | None: ...
+    def query(self, run_id: str, name: str | None = None, /) -> dict[str, Published] | Published | None:
+        """What a run published last under a name, with `run.publish`; None: nothing yet. Without a name: under each name. Changes nothing, and
+        shows only what is durable."""
+        found = self._operate(run_id, telling.query(run_id))
+        return found if name is None else found.get(name)
+
+    def listen(self, run_id: str, /, *, after: int = 0, wait: timedelta | None = None) -> Iterator[Event]:
+        """What happens in a run, event by event and in order, from its durable entries: nothing is told that a crash could take back.
+
+        after: the position of the last event that was heard; a listener that goes on from there misses nothing and hears nothing twice. Ends with
+        the run, or where nothing has come for as long as `wait` says; None waits until the run ends. It holds no connection while it waits.
+        Raises ListenerAhead where the run has not come so far: its database was restored."""
+        ends = Patience.of(wait, self.clock.boot_us())
+        while True:
+            came = self._operate(run_id, telling.heard(run_id, after, ends.left_us(self.clock.boot_us())))
+            yield from came.events
+            after += len(came.events)
+            ends = Patience.of(wait, self.clock.boot_us()) if came.events else ends
+            if came.over or not (came.events or ends.left_us(self.clock.boot_us())):
+                return
+
 
 class AsyncSpeaking(AsyncOperating):
     """As those of Engine, to be awaited."""
@@ -91,3 +137,24 @@ class AsyncSpeaking(AsyncOperating):
     async def waits(self, run_id: str | None = None) -> tuple[Awaited, ...]:
         """As Engine.waits."""
         return await self._operate(run_id or "", awaiting.waits(run_id))
+
+    @overload
+    async def query(self, run_id: str, /) -> dict[str, Published]: ...
+    @overload
+    async def query(self, run_id: str, name: str, /) -> Published | None: ...
+    async def query(self, run_id: str, name: str | None = None, /) -> dict[str, Published] | Published | None:
+        """As Engine.query."""
+        found = await self._operate(run_id, telling.query(run_id))
+        return found if name is None else found.get(name)
+
+    async def listen(self, run_id: str, /, *, after: int = 0, wait: timedelta | None = None) -> AsyncIterator[Event]:
+        """As Engine.listen, for `async for`."""
+        ends = Patience.of(wait, self.clock.boot_us())
+        while True:
+            came = await self._operate(run_id, telling.heard(run_id, after, ends.left_us(self.clock.boot_us())))
+            for event in came.events:
+                yield event
+            after += len(came.events)
+            ends = Patience.of(wait, self.clock.boot_us()) if came.events else ends
+            if came.over or not (came.events or ends.left_us(self.clock.boot_us())):
+                return
