@@ -208,7 +208,7 @@ def _ended(loaded: Loaded) -> Ended:
     ended = loaded.history.ended
     assert ended is not None, "a settled run has an ending"
     number = next(number for number, entry in enumerate(loaded.entries) if entry is ended)
-    return Ended(ended, loaded.rows[number].digest)
+    return Ended(ended, loaded.rows[number].seq)
 
 
 def _refused(child: NewChild, problem: str, advice: str) -> ChildRefused:

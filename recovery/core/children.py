@@ -96,7 +96,7 @@ async def adopt(machine: Machine, step: str, run_id: str) -> Settled:
     recorded = machine.history.steps.get(step)
     if recorded is None:
         ended = await _ended(machine, step, run_id)
-        value = {"run_id": run_id, "digest": ended.digest, "settled": encode(ended.settled)}
+        value = {"run_id": run_id, "entry": ended.entry, "settled": encode(ended.settled)}
         await machine.append(step, [Decision(step=step, fingerprint="", value=value, form=ADOPTED, at_us=await Now())])
         await machine.turn(step)
         return ended.settled
@@ -119,7 +119,7 @@ async def _ended(machine: Machine, step: str, run_id: str) -> Ended:
     while True:
         adopted = machine.history.adopted.get(run_id)
         if adopted is not None:
-            return Ended(settlement(adopted), adopted.value["digest"])
+            return Ended(settlement(adopted), adopted.value["entry"])
         family = _family(machine, step, f"wait for child {run_id}")
         if run_id not in machine.kin.busy:
             return await _brought(machine, family, step, run_id)

@@ -45,10 +45,10 @@ class NewChild:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A child has settled. `digest`: of the entry that says so, which is what the adoption rests on."""
+    """A child has settled. `entry`: the number, in its journal, of the entry that says so, which is what the adoption rests on."""
 
     settled: Settled
-    digest: str
+    entry: int
 
 
 @dataclass(frozen=True, slots=True)

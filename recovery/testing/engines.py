@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
@@ -163,12 +163,13 @@ def program(
     is_dead: Callable[[Owner], bool],
     host: Host,
     scripted: ScriptedEnvironment | None = None,
+    children: Iterable[Workflow[..., Any]] = (),
 ) -> Program:
-    """The engine of a process, of its workflow's colour."""
+    """The engine of a process, of its workflow's colour. children: workflows that it knows beside that one."""
     cls = PlacedAsyncEngine if workflow.is_async else PlacedEngine
     engine = cls(
         ProcessJournal(journal, process, host),
-        workflows=[workflow],
+        workflows=[workflow, *children],
         budget=budget,
         lease=lease,
         clock=ProcessClock(clock, process, host),

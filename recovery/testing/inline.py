@@ -6,20 +6,37 @@ engine. Invariant: both colours make the same requests in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, TypeAlias
+
+from pydantic import BaseModel
 
 from recovery.core.compensation import Compensated
 from recovery.core.errors import DeadlinePassed
 from recovery.definitions.async_run import AsyncRun
+from recovery.definitions.child import AsyncChild
 from recovery.definitions.deadline import Deadline as DeadlineSet
 from recovery.definitions.effect import Effect
 from recovery.definitions.rejection import encode_rejection
 from recovery.definitions.run import Applied, Rejected, Run
 from recovery.definitions.workflow import Workflow
-from recovery.testing.steps import Attempt, Compensate, Deadline, Decide, Fail, Gather, Perform, Return, Saga, Sleep, Step, Try
+from recovery.testing.steps import (
+    Attempt,
+    Child,
+    Compensate,
+    Deadline,
+    Decide,
+    Fail,
+    Gather,
+    Perform,
+    Return,
+    Saga,
+    Sleep,
+    Step,
+    Try,
+)
 
 NAME: Final = "scenario"
 
@@ -58,6 +75,7 @@ class Program:
     steps: list[Step]
     effects: Mapping[str, Effect[..., Any]]
     planner: Callable[[str], int]
+    children: dict[str, Workflow[..., Any]] = field(default_factory=dict)  # by name, from when the workflow is made
 
     def execute(self, given: Any) -> Ask:
         """Make the requests of one execution; its value is the workflow's."""
@@ -88,6 +106,8 @@ class Program:
                         return returned
                 case Gather():
                     known[step.as_] = list((yield self._gathered(step, known)))
+                case Child():
+                    known[step.as_ or step.child] = yield self._child(step, known)
                 case Saga():
                     left: _Returned | None = yield self._saga(step, known)
                     if left is not None:
@@ -133,6 +153,22 @@ class Program:
             return go
 
         return Request("gather", lambda run: run.gather(*map(body, step.gather)))
+
+    def _child(self, step: Child, known: dict[str, Any]) -> Request:
+        bound = self.children[step.child](resolved(step.with_, known))
+        detached = step.how == "detach"
+
+        async def started(starting: Coroutine[Any, Any, AsyncChild[Any]]) -> str:
+            return (await starting).run_id
+
+        def start(run: Run | AsyncRun) -> Any:
+            if step.how == "call":
+                return run.call_child(bound, run_id=step.run_id)
+            if isinstance(run, Run):
+                return run.start(bound, run_id=step.run_id, detached=detached).run_id
+            return started(run.start(bound, run_id=step.run_id, detached=detached))
+
+        return Request(step.child, start)
 
     def _saga(self, step: Saga, known: dict[str, Any]) -> Request:
         keeps = [self.effects[name] for name in step.keeps]
@@ -202,15 +238,32 @@ def resolved(value: Any, known: Mapping[str, Any]) -> Any:
 
 
 def inline_workflow(program: Program, *, is_async: bool) -> Workflow[..., Any]:
-    """The workflow of a program, named "scenario"; its one argument is the run's input."""
+    """The workflow of a program, named "scenario"; its one argument is the run's input. Those of its children are in the program from here on."""
+    for name, steps in _children(program.steps):
+        program.children[name] = _workflow(replace(program, steps=steps), name, is_async=is_async)
+    return _workflow(program, NAME, is_async=is_async)
 
+
+def _children(steps: Iterable[Any]) -> Iterator[tuple[str, list[Step]]]:
+    """The names and steps of every child, children's children included."""
+    for step in steps:
+        if isinstance(step, Child):
+            yield step.child, step.do
+        if isinstance(step, BaseModel):
+            for _, inside in step:
+                yield from _children(inside if isinstance(inside, list) else ())
+        elif isinstance(step, list):
+            yield from _children(step)
+
+
+def _workflow(program: Program, name: str, *, is_async: bool) -> Workflow[..., Any]:
     def body(run: Run, input: Any) -> Any:
         return _called(program.execute(input), run)
 
     async def awaited(run: AsyncRun, input: Any) -> Any:
         return await _awaited(program.execute(input), run)
 
-    return Workflow(awaited if is_async else body, name=NAME, version="1", frame=None)
+    return Workflow(awaited if is_async else body, name=name, version="1", frame=None)
 
 
 def _called(requests: Ask, run: Run) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from recovery import codec
 from recovery.core.contracts import Enforced, Kind
-from recovery.core.entries import AnswerKind, Decision, Intent, OutcomeKind, Settled, Verdict
+from recovery.core.entries import ADOPTED, CHILD, AnswerKind, Decision, Intent, Opened, OutcomeKind, Settled, Verdict, encode
 from recovery.core.history import EffectStep
 from recovery.core.ids import ROOT, branch_of
 from recovery.core.judgement import NAME_TAKEN
@@ -88,6 +88,19 @@ def i2_same_outcome(world: World) -> Problems:
                 and loaded.contracts[effect.intent.contract].kind is not Kind.READ
             ):
                 yield from _untrue(world, run_id, effect, effect.settled)
+        yield from _wrongly_adopted(world, run_id, loaded)
+
+
+def _wrongly_adopted(world: World, run_id: str, loaded: Loaded) -> Problems:
+    """What a parent adopted is the entry that settled its child, as it stands there."""
+    for entry in loaded.entries:
+        if not isinstance(entry, Decision) or entry.form != ADOPTED:
+            continue
+        child = entry.value["run_id"]
+        there = world.runs.get(child)
+        ended = None if there is None else there.history.ended
+        if ended is None or encode(ended) != entry.value["settled"]:
+            yield f"{run_id}: {entry.step} adopted {entry.value['settled']!r}, and child {child} came to {ended!r}"
 
 
 def _untrue(world: World, run_id: str, effect: EffectStep, settled: Settled) -> Problems:
@@ -269,13 +282,19 @@ def i9_doubt_stops(world: World) -> Problems:
 
 
 def i10_output_commit(world: World) -> Problems:
-    """An effect leaves only after every earlier step that it can depend on is durable; an outcome only after the run's end is."""
+    """An effect leaves only after every earlier step that it can depend on is durable; an outcome only after the run's end is; a child is stored
+    only after its start is."""
     open_steps: dict[str, list[str]] = {}
     ended: set[str] = set()
+    started: set[tuple[str, str, str]] = set()
     for event in world.events:
         if isinstance(event, Durable):
             for entry in event.entries:
-                if isinstance(entry, Intent):
+                if isinstance(entry, Decision) and entry.form == CHILD:
+                    started.add((event.run_id, entry.step, entry.value["run_id"]))
+                elif isinstance(entry, Opened) and entry.parent and (entry.parent, entry.parent_step, event.run_id) not in started:
+                    yield f"{event.run_id}: stored before its start at {entry.parent} {entry.parent_step} was durable"
+                elif isinstance(entry, Intent):
                     open_steps.setdefault(event.run_id, []).append(entry.step)
                 elif isinstance(entry, Settled) and entry.step == ROOT:
                     ended.add(event.run_id)

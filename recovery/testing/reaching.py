@@ -1,4 +1,4 @@
-"""Reaching: which effects a workflow's code can come to, read from the code itself and without running it.
+"""Reaching: which effects and children a workflow's code can come to, read from the code itself and without running it.
 
 Owns the walk from a function to what it names. Must not call anything that it finds. Invariant: it follows names, containers and functions of
 the packages that are the workflow's own, and stops at everything else, so that it ends and imports nothing.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
@@ -30,12 +31,21 @@ def effects_of(workflow: Workflow[..., Any]) -> dict[str, Effect[..., Any]]:
     return effects
 
 
+@lru_cache(maxsize=64)
+def children_of(workflow: Workflow[..., Any]) -> tuple[Workflow[..., Any], ...]:
+    """Every workflow that the workflow's function names, or one that it calls: those that it can start as children."""
+    walk = _Walk(workflow.fn.__module__.partition(".")[0])
+    walk.into(workflow)
+    return tuple(one for one in walk.workflows if one is not workflow)
+
+
 @dataclass(slots=True)
 class _Walk:
     """package: the top-level name of what is looked into."""
 
     package: str
     effects: list[Effect[..., Any]] = field(default_factory=list)
+    workflows: list[Workflow[..., Any]] = field(default_factory=list)
     _seen: dict[int, Any] = field(default_factory=dict)  # kept alive, so that an id stays one
 
     def into(self, there: Any, names: frozenset[str] = frozenset()) -> None:
@@ -60,6 +70,7 @@ class _Walk:
             case Bound():
                 yield one.effect, frozenset()
             case Workflow():
+                self.workflows.append(one)
                 yield one.fn, frozenset()
             case MethodType():
                 yield one.__func__, frozenset()

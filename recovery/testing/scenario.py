@@ -31,7 +31,7 @@ from recovery.core.truth import check
 from recovery.testing.forms import Duration, Name, Strict
 from recovery.testing.knobs import Anchor, Knobs, OnMismatch, Remembered
 from recovery.testing.moves import Change, Move, World
-from recovery.testing.steps import Attempt, Code, Deadline, Gather, Module, Perform, Saga, Step, Try
+from recovery.testing.steps import Attempt, Child, Code, Deadline, Gather, Module, Perform, Saga, Step, Try
 
 PROMISES = ("I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10")
 Promise = Literal["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10"]
@@ -243,6 +243,8 @@ def _effects_of(steps: list[Step]) -> Iterator[str]:
                 yield from _effects_of(step.do)
             case Try():
                 yield from _effects_of([*step.try_, *(step.except_ or []), *step.finally_])
+            case Child():
+                yield from _effects_of(step.do)
             case Deadline():
                 yield from _effects_of([*step.do, *(step.passed or [])])
             case Gather():

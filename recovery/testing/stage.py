@@ -50,6 +50,7 @@ from recovery.testing.moves import Journal as Strikes
 from recovery.testing.moves import Strikes as Disk
 from recovery.testing.process import PASSAGES_MAX, Process, Report, StopAt
 from recovery.testing.promises import broken
+from recovery.testing.reaching import children_of
 from recovery.testing.scenario import Scenario
 from recovery.testing.steps import Module, Step
 from recovery.testing.worlds import Again, Askable, World, loaded_runs
@@ -266,8 +267,9 @@ class Stage:
         process = Process(actor, 1000 + len(self._processes), self.environment, self.ledger, self.clock.wall_us)
         self._processes.append(process)
         lease = Lease(term=self.scenario.lease.term)
+        workflow, *children = self._workflows(process)
         made = program(
-            process, self._workflow(process), self.journal, self.clock,
+            process, workflow, self.journal, self.clock, children=children,
             budget=self.budget, lease=lease, is_dead=lambda owner: self._is_dead(process, owner), host=self.host, scripted=self.cast.scripted if self.cast else None,
         )  # fmt: skip
         self._programs[actor] = made
@@ -285,14 +287,16 @@ class Stage:
         asking.footprint.feed(dead)
         return dead
 
-    def _workflow(self, process: Process) -> Workflow[..., Any]:
+    def _workflows(self, process: Process) -> list[Workflow[..., Any]]:
+        """The scenario's, and those of its children."""
         assert self.cast is not None, "a stage has its cast from its beginning"
         if self.cast.workflow is not None:
-            return self.cast.workflow
+            return [self.cast.workflow, *children_of(self.cast.workflow)]
         if isinstance(self._code, Module):
-            return imported(self._code.async_ if self.is_async else self._code.sync)
+            own = imported(self._code.async_ if self.is_async else self._code.sync)
+            return [own, *children_of(own)]
         steps = Steps(self._code, self.cast.effects, lambda decision: self._ask(process, decision))
-        return inline_workflow(steps, is_async=self.is_async)
+        return [inline_workflow(steps, is_async=self.is_async), *steps.children.values()]
 
     def _ask(self, asking: Process, decision: str) -> int:
         self.asked[decision] += 1

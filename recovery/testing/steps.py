@@ -7,7 +7,7 @@ A string that begins with `$` refers to an earlier value: `$input`, `$plan`, `$p
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
@@ -99,6 +99,21 @@ class Compensate(Strict):
     )
 
 
+class Child(Strict):
+    """Start a child, a run of its own with steps of its own. In them, `$input` is what it was started with, and nothing else is known."""
+
+    child: Name = Field(description="the name of the step and of the child's workflow; one workflow has one name")
+    do: list[Step] = Field(description="the child's steps; what they return is its value")
+    how: Literal["call", "start", "detach"] = Field(
+        "call", description="wait for its outcome here, at the end of this workflow, or not at all"
+    )
+    with_: Any = Field(None, alias="with", description="its input")
+    run_id: str | None = Field(None, description="its run id; without one the engine derives it")
+    as_: Name | None = Field(
+        None, alias="as", description="the name under which later steps find its value, or its run id where it is not waited for"
+    )
+
+
 class Return(Strict):
     """End the workflow with this value."""
 
@@ -121,12 +136,13 @@ Step: TypeAlias = Annotated[
     | Annotated[Gather, Tag("gather")]
     | Annotated[Saga, Tag("saga")]
     | Annotated[Compensate, Tag("compensate")]
+    | Annotated[Child, Tag("child")]
     | Annotated[Return, Tag("return")]
     | Annotated[Fail, Tag("fail")],
-    by_verb("decide", "perform", "attempt", "try", "sleep", "deadline", "gather", "saga", "compensate", "return", "fail"),
+    by_verb("decide", "perform", "attempt", "try", "sleep", "deadline", "gather", "saga", "compensate", "child", "return", "fail"),
 ]
 
-STEPS = (Decide, Perform, Attempt, Try, Sleep, Deadline, Gather, Saga, Compensate, Return, Fail)
+STEPS = (Decide, Perform, Attempt, Try, Sleep, Deadline, Gather, Saga, Compensate, Child, Return, Fail)
 
 
 class Module(Strict):

@@ -175,6 +175,10 @@ workflow:
       - saga: booking
         do:
           - compensate: nothing
+  - child: small
+    with: 20
+    do:
+      - return: $input
   - try:
       - fail: on purpose
     except:
@@ -193,14 +197,14 @@ workflow:
                       value: 7
                     - return: $inside
                 as: both
-              - return: {got: $got.qty, more: $more, note: $plan.note, input: $input, both: $both, undone: $nothing.undone}
+              - return: {got: $got.qty, more: $more, note: $plan.note, input: $input, both: $both, undone: $nothing.undone, small: $small}
   - fail: not reached
 timeline:
   - run: A
     input: [1]
     expect:
       exit: settled
-      outcome: {got: 2, more: {error: OutOfStock, sku: FILTER-A, available: 1}, note: $price, input: [1], both: [[1], 7], undone: []}
+      outcome: {got: 2, more: {error: OutOfStock, sku: FILTER-A, available: 1}, note: $price, input: [1], both: [[1], 7], undone: [], small: 20}
 expect:
   executions: {reserve#1: 1}
   asked: {plan: 1, inside: 1}
