@@ -270,6 +270,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
         "promises",
         "repeated",
         "stores",
+        "colours",
         "violations",
     ),
     "recover demo": ("scenes", "holds"),

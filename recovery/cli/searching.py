@@ -19,14 +19,13 @@ from recovery.cli.output import Output
 from recovery.console import exploring
 from recovery.core.errors import ExitCode, ValueNotStorable
 from recovery.definitions.workflow import Workflow
-from recovery.testing.casting import NotCast, cast_of, found, imported
+from recovery.testing.casting import NotCast, coloured_cast, found
 from recovery.testing.exploration.exploring import Exploration, Explored
 from recovery.testing.exploration.exploring import explore as search
 from recovery.testing.exploration.search import NotDeterministic
 from recovery.testing.exploration.sharing import YOUNG_OBJECTS
 from recovery.testing.loading import ScenarioError, load
 from recovery.testing.scenario import Scenario
-from recovery.testing.steps import Module
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +88,7 @@ def document(explored: Explored) -> dict[str, Any]:
         "promises": list(explored.promises),
         "repeated": explored.repeated,
         "stores": [store.partition(":")[0] for store in explored.stores],
+        "colours": list(explored.colours),
         "violations": [
             {"promise": one.promise, "problem": one.problem, "moves": one.moves, "scenario": one.scenario}
             for one in explored.violations
@@ -104,9 +104,7 @@ def _subject(wanted: Wanted) -> Scenario | Exploration[..., Any]:
         if not path.is_file():
             raise NotCast(f"{path} is not a file. Name one scenario file, or module:name of an Exploration.")
         scenario = load(path)[0]
-        if isinstance(scenario.workflow, Module):
-            imported(scenario.workflow.async_ if wanted.is_async else scenario.workflow.sync)
-        cast_of(scenario, is_async=wanted.is_async)
+        coloured_cast(scenario, wanted.is_async)
         return scenario
     module, colon, name = wanted.what.partition(":")
     if not colon or not name.isidentifier() or not all(part.isidentifier() for part in module.split(".")):

@@ -67,6 +67,8 @@ class Came(Protocol):
     @property
     def stores(self) -> tuple[str, ...]: ...
     @property
+    def colours(self) -> tuple[str, ...]: ...
+    @property
     def violations(self) -> Sequence[Broken]: ...
 
 
@@ -96,6 +98,7 @@ def report(paper: Paper, explored: Came) -> RenderableType:
     """The counts, then what is broken, with the scenario that shows it."""
     table = Table(box=None, show_header=False, pad_edge=False)
     cut = "" if explored.complete else ", not all of them"
+    both = ", as def and as async def" if len(explored.colours) > 1 else ""
     stores = ", ".join(store.partition(":")[0] for store in explored.stores)
     for name, value in (
         ("within", f"{words.counted(explored.faults, 'fault')}, {words.counted(explored.recoverers, 'recoverer')}"),
@@ -103,7 +106,7 @@ def report(paper: Paper, explored: Came) -> RenderableType:
         ("states", f"{explored.states:,}"),
         ("distinct ends", f"{explored.end_states:,}"),
         ("promises", ", ".join(explored.promises)),
-        ("repeated", f"{explored.repeated:,} on {stores}" if explored.repeated else "none"),
+        ("repeated", f"{explored.repeated:,} on {stores}{both}" if explored.repeated else "none"),
         ("time", f"{explored.seconds:.2f} s"),
     ):
         table.add_row(Text(name, style="dim"), Text(value))

@@ -20,6 +20,7 @@ from recovery.testing.contracted import ContractedEnvironment
 from recovery.testing.effects import reserving
 from recovery.testing.scenario import Scenario
 from recovery.testing.scripted import ScriptedEnvironment
+from recovery.testing.steps import Module
 from recovery.testing.worlds import Askable
 
 
@@ -67,6 +68,14 @@ def cast_of(scenario: Scenario, *, is_async: bool, scope: Callable[[], str] | No
         for name, stated in outside.effects.items()
     }
     return Cast(effects)
+
+
+def coloured_cast(scenario: Scenario, is_async: bool) -> Cast:
+    """The cast, with the workflow of this colour at hand where a module has it. Raises NotCast."""
+    cast = cast_of(scenario, is_async=is_async)
+    if not isinstance(scenario.workflow, Module):
+        return cast
+    return cast.acting(imported(scenario.workflow.async_ if is_async else scenario.workflow.sync))
 
 
 def imported(name: str | None) -> Workflow[..., Any]:

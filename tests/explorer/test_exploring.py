@@ -8,6 +8,7 @@ import pytest
 
 from recovery.core import evidence
 from recovery.core.facts import Absence
+from recovery.drivers.asynchronous import AsyncDriver
 from recovery.testing.exploration.exploring import explore
 from tests.explorer.subjects import CONTRACTS, subject
 from tests.scenarios.playing import played, written
@@ -28,6 +29,21 @@ def test_a_sample_comes_to_the_same_journal_on_postgresql(empty_postgres_url: st
     explored = explore(subject("keyed", effects=1), stores=["sqlite", empty_postgres_url], histories_max=25)
     assert explored, explored.violations[0].problem
     assert explored.repeated == 20
+
+
+def test_a_history_that_comes_to_something_else_in_the_other_colour_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An async driver that dawdles before each request."""
+    calls = AsyncDriver._call
+
+    async def dawdling(self: Any, ask: Any, is_async: bool, seconds: float | None) -> Any:
+        self.surroundings.clock.skip(1.0)
+        return await calls(self, ask, is_async, seconds)
+
+    assert explore(subject("keyed", effects=1), faults=0, stores=["sqlite"]).colours == ("sync", "async")
+    monkeypatch.setattr(AsyncDriver, "_call", dawdling)
+    [found] = explore(subject("keyed", effects=1), faults=0, stores=["sqlite"]).violations
+    assert found.promise == "store"
+    assert "as `def` it came to" in found.problem
 
 
 def test_the_async_colour_is_explored_alike() -> None:

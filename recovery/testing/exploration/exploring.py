@@ -15,21 +15,21 @@ from recovery.core.policy import Budget, Lease
 from recovery.definitions.effect import Effect
 from recovery.definitions.workflow import Workflow
 from recovery.storage import open_journal
-from recovery.testing.casting import Cast, cast_of, contracted, imported
+from recovery.testing.casting import Cast, coloured_cast, contracted
 from recovery.testing.contracted import ContractedEnvironment
 from recovery.testing.exploration.bounds import Bounds
 from recovery.testing.exploration.naming import found_by_name, name_of
-from recovery.testing.exploration.repeating import repeated, sampled
+from recovery.testing.exploration.repeating import recoloured, repeated, sampled
 from recovery.testing.exploration.search import Counts, Progress, Search, Violation
 from recovery.testing.exploration.sharing import shared
 from recovery.testing.exploration.shrinking import shrunk
 from recovery.testing.exploration.writing import duration_text, expecting_no_divergence, scenario_of, written
 from recovery.testing.moves import Move
 from recovery.testing.promises import PROMISES
+from recovery.testing.replay import COLOURS, has_colour
 from recovery.testing.scenario import Scenario
 from recovery.testing.scripted import ScriptedEnvironment
 from recovery.testing.stage import Stage
-from recovery.testing.steps import Module
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,7 +43,7 @@ RECOVERERS_DEFAULT = Bounds().recoverers
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Something broken. promise: its name, such as "I1"; or "bug", "endless", "unreadable", "diverged", or "store" where two stores differ. problem: what is
+    """Something broken. promise: its name, such as "I1"; or "bug", "endless", "unreadable", "diverged", or "store" where two stores, or the two colours, differ. problem: what is
     wrong. scenario: the text of the smallest history that shows it; `recover replay` plays it. moves: how long that is."""
 
     promise: str
@@ -63,7 +63,7 @@ class Explored:
 
     histories: timelines that were played, no two alike; merged: those of them that came to a state which was seen before, and were not gone on
     with. states: moments that differ; end_states: those in which nobody has anything left to do. seconds: of real time. repeated: histories
-    that were played again on each of `stores`. complete: everything within the bounds was seen. interrupted: Ctrl-C ended it, and
+    that were played again on each of `stores`, and in both `colours` where the subject has both. complete: everything within the bounds was seen. interrupted: Ctrl-C ended it, and
     this is what was found until then.
     """
 
@@ -79,6 +79,7 @@ class Explored:
     promises: tuple[str, ...]
     repeated: int
     stores: tuple[str, ...]
+    colours: tuple[str, ...]
     violations: tuple[Found, ...]
 
     def __bool__(self) -> bool:
@@ -177,9 +178,7 @@ def explore(
     if isinstance(workflow, Exploration):
         subject, cast, is_async = workflow.scenario(), workflow.cast(), workflow.workflow.is_async
     else:
-        subject, cast = workflow, cast_of(workflow, is_async=is_async)
-        if isinstance(subject.workflow, Module):
-            cast = cast.acting(imported(subject.workflow.async_ if is_async else subject.workflow.sync))
+        subject, cast = workflow, coloured_cast(workflow, is_async)
     subject = _settling(subject, cast)
     search = Search(
         subject,
@@ -197,12 +196,20 @@ def explore(
         shared(search, subject, jobs, seed, progress)
         counts = search.finished()
     again = sampled(search.timelines, seed, counts.histories) if stores and not counts.violations and not counts.interrupted else []
-    differences = list(repeated(subject, cast, is_async, again, stores))[:violations_max]
+    other = coloured_cast(subject, not is_async) if again and has_colour(subject, COLOURS[not is_async]) else None
+    differences = [*repeated(subject, cast, is_async, again, stores), *recoloured(subject, cast, other, is_async, again)][
+        :violations_max
+    ]
     broken = [*counts.violations, *(Violation("store", item.problem, item.timeline) for item in differences)]
-    return _explored(counts, bounds, len(again), stores, [_told(subject, cast, is_async, violation) for violation in broken])
+    colours = tuple(COLOURS[one] for one in ((is_async,) if other is None else (False, True)))
+    return _explored(
+        counts, bounds, len(again), stores, colours, [_told(subject, cast, is_async, violation) for violation in broken]
+    )
 
 
-def _explored(counts: Counts, bounds: Bounds, again: int, stores: Sequence[str], violations: list[Found]) -> Explored:
+def _explored(
+    counts: Counts, bounds: Bounds, again: int, stores: Sequence[str], colours: tuple[str, ...], violations: list[Found]
+) -> Explored:
     return Explored(
         histories=counts.histories,
         merged=counts.merged,
@@ -216,6 +223,7 @@ def _explored(counts: Counts, bounds: Bounds, again: int, stores: Sequence[str],
         promises=tuple(PROMISES),
         repeated=again,
         stores=tuple(stores),
+        colours=colours,
         violations=tuple(violations),
     )
 

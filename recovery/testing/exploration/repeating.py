@@ -58,6 +58,21 @@ def repeated(
                     yield Difference(store, timeline, f"in memory it came to {here}, on {store.partition(':')[0]} to {there}")
 
 
+def recoloured(
+    scenario: Scenario, cast: Cast, other: Cast | None, is_async: bool, timelines: Sequence[Timeline]
+) -> Iterator[Difference]:
+    """Play each in the other colour, too: both must come to the same journal. other: the cast of that colour; None: there is none."""
+    if other is None:
+        return
+    for timeline in timelines:
+        namespace = MemoryJournal().namespace()
+        here = _came(scenario, cast, is_async, timeline, MemoryJournal(namespace))
+        there = _came(scenario, other, not is_async, timeline, MemoryJournal(namespace))
+        if there != here:
+            ours, theirs = ("async def", "def") if is_async else ("def", "async def")
+            yield Difference("the other colour", timeline, f"as `{ours}` it came to {here}, as `{theirs}` to {there}")
+
+
 def _came(scenario: Scenario, cast: Cast, is_async: bool, timeline: Timeline, journal: Journal) -> object:
     """The journal and the verdicts that a timeline came to, digests and all."""
     stage = Stage(scenario, journal, is_async=is_async, cast=cast)

@@ -19,13 +19,12 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
-from recovery.testing.casting import cast_of, imported
+from recovery.testing.casting import coloured_cast
 from recovery.testing.exploration.bounds import Bounds
 from recovery.testing.exploration.repeating import sampled
 from recovery.testing.exploration.search import Counts, Search, Violation
 from recovery.testing.exploration.writing import moves_of, plain
 from recovery.testing.scenario import Scenario
-from recovery.testing.steps import Module
 
 YOUNG_OBJECTS: Final = (100_000, 50, 100)
 """Thresholds of the garbage collector in a process that does nothing but search: what it keeps, it keeps until its end."""
@@ -131,9 +130,7 @@ def work(stdin: IO[str] | None = None, stdout: IO[str] | None = None) -> None:
 def _work(told: dict[str, Any], stdout: IO[str]) -> None:
     sys.path[:] = told["path"]
     subject, is_async = Scenario.model_validate(told["subject"]), told["is_async"]
-    cast = cast_of(subject, is_async=is_async)
-    if isinstance(subject.workflow, Module):
-        cast = cast.acting(imported(subject.workflow.async_ if is_async else subject.workflow.sync))
+    cast = coloured_cast(subject, is_async)
     last = 0.0
 
     def progress(counts: Counts) -> None:
