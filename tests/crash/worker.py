@@ -37,6 +37,7 @@ from recovery.clocks import DatabaseClock, SystemClock
 from recovery.core.errors import RecoveryError
 from recovery.core.policy import Budget, Lease
 from recovery.storage import open_journal
+from tests.crash.families import FAMILIES
 from tests.crash.mixed import MIXED
 from tests.crash.silence import silent
 from tests.crash.workflows import WORKFLOWS
@@ -46,7 +47,7 @@ KILL = "RECOVERY_KILL_AFTER"
 FULL = "RECOVERY_FULL_AT"
 ANY = "any"
 UNITS = 2
-SHAPES = {colour: WORKFLOWS[colour] | MIXED[colour] for colour in WORKFLOWS}
+SHAPES = {colour: WORKFLOWS[colour] | MIXED[colour] | FAMILIES[colour] for colour in WORKFLOWS}
 
 
 class Hurried:
