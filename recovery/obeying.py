@@ -12,6 +12,7 @@ from typing import Final
 
 from recovery import codec
 from recovery.claims import World, load
+from recovery.core.compensation import unfinished
 from recovery.core.entries import OutcomeKind, Override, Settled, Status, Verb
 from recovery.core.errors import Diverged
 from recovery.core.history import History
@@ -94,7 +95,9 @@ def may_end(machine: Machine) -> bool:
     code does not fit any more, which matters to nobody where nothing is left to judge."""
     if machine.history.cancelled is None or machine.history.unsettled:
         return False
-    return machine.stopped is None or isinstance(machine.stopped.error, RunCancelled | Diverged)
+    if machine.stopped is None or isinstance(machine.stopped.error, RunCancelled):
+        return True
+    return isinstance(machine.stopped.error, Diverged) and not unfinished(machine.history)
 
 
 async def cancelled_end(history: History) -> Settled:

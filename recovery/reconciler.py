@@ -312,7 +312,7 @@ def _report(
 ) -> Recovered[Any]:
     judgements = machine.judgements if machine else []
     if machine is not None and not status.settled:
-        next_look_us = machine.next_look_us
+        next_look_us = machine.rests.next_look_us
     return Recovered(
         run_id=run_id,
         workflow=workflow,

@@ -13,7 +13,6 @@ from typing import Final
 from recovery.core.child_errors import ChildDiverged, ChildInDoubt, ChildOpen, ChildRefused, ChildWaits
 from recovery.core.entries import ADOPTED, AWAITED, CHILD, Decision, OutcomeKind, Settled, Status, decode, encode
 from recovery.core.errors import RecoveryError
-from recovery.core.execution import Rest
 from recovery.core.exitcodes import ExitCode
 from recovery.core.gathering import Waiting
 from recovery.core.history import History
@@ -22,6 +21,7 @@ from recovery.core.kin import Ended, Family, NewChild, Open
 from recovery.core.machine import Machine
 from recovery.core.operations import Now, Turn
 from recovery.core.orders import check_wanted, heed
+from recovery.core.resting import Rest
 
 AWAITING: Final = "child"
 """Why a run waits that waits for a child."""

@@ -59,13 +59,11 @@ class Compensating:
     async def run(self, reached: Sequence[str]) -> Compensated:
         """Undo what has happened of `reached`. Raises Unwind where something is in the way: doubt, a named time, a person's word."""
         history = self.machine.history
+        self.machine.undo(self.step)
         if (other := unsettled(history, reached)) is not None:
             raise self.machine.stop(ConcurrentStep(run_id=history.run_id, step=self.step, other=other), branch_of(self.step))
         now_us = await Now()
         plan = self.machine.stated(self.step, UNDOING, lambda: self._plan(reached, now_us))
-        self.machine.scopes.unbind(
-            self.machine.parts(self.step)
-        )  # a deadline that has passed is why things are undone, not why they stay
         if plan["quiet_at_us"] is not None:
             await self._part(QUIET, lambda step: self.machine.sleep(step, plan["quiet_at_us"] + 1, 0))
         for number, name in enumerate(plan["undoes"]):
@@ -78,7 +76,8 @@ class Compensating:
         effects = undo_order(machine.history, machine.contracts, reached)
         ends = [self._acts_until_us(effect, now_us) for effect in effects]
         ahead = max((at_us for at_us in ends if at_us is not None and at_us >= now_us), default=None)
-        return {"undoes": [effect.step for effect in effects], "quiet_at_us": ahead}
+        cancelled = machine.history.cancelled is not None
+        return {"undoes": [effect.step for effect in effects], "quiet_at_us": ahead, "cancelled": cancelled}
 
     def _acts_until_us(self, effect: EffectStep, now_us: int) -> int | None:
         request = self.machine.requests[effect.step]

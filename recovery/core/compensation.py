@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from recovery.core.contracts import Contract, Kind
-from recovery.core.entries import JSON, AnswerKind, OutcomeKind, Settled
-from recovery.core.history import EffectStep, History
+from recovery.core.entries import JSON, UNDOING, AnswerKind, OutcomeKind, Settled
+from recovery.core.history import DecisionStep, EffectStep, History, Step
 from recovery.core.timing import exposed_attempts, fits_window, timing_of
 
 _HAPPENED: Final = frozenset({OutcomeKind.APPLIED, OutcomeKind.APPLIED_WITHOUT_VALUE, OutcomeKind.MIXED})
@@ -55,6 +55,18 @@ def undo_order(history: History, contracts: Mapping[str, Contract], reached: Ite
         if happened(step.settled) and contracts[step.intent.contract].kind is not Kind.READ:
             found.append(step)
     return tuple(found)
+
+
+def undone_by_cancel(step: Step) -> bool:
+    """Whether this is an undoing that a cancel led to."""
+    return isinstance(step, DecisionStep) and step.decision.form == UNDOING and bool(step.decision.value["cancelled"])
+
+
+def unfinished(history: History) -> bool:
+    """Whether an undoing was begun and has not come to its end: something of its list has neither been undone nor been left by a person."""
+    begun = [step.decision for step in history.steps.values() if isinstance(step, DecisionStep) and step.decision.form == UNDOING]
+    seen_to = {effect.intent.undoes for effect in history.effects if effect.settled is not None}
+    return any(not seen_to.issuperset(undoing.value["undoes"]) for undoing in begun)
 
 
 def unsettled(history: History, reached: Iterable[str]) -> str | None:

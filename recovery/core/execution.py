@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 from recovery.core.drawing import decided, drawn, read
 from recovery.core.effect_errors import EffectInterrupted, KeyReused
@@ -29,22 +29,12 @@ from recovery.core.history import DecisionStep, EffectStep, History, Step
 from recovery.core.ids import ROOT, branch_of, check_step_name, step_id
 from recovery.core.misfits import Side, asked_decision, recorded_side
 from recovery.core.operations import Append, Decided, Enter, Leave, Now, Op, Turn
-from recovery.core.orders import unwanted
+from recovery.core.order_errors import RunCancelled
+from recovery.core.orders import refusal
+from recovery.core.resting import Rest, Rests, says_less
 from recovery.core.scopes import Scopes
 from recovery.core.steps import OutOfOrder, Steps, lies_in, upwards
 from recovery.core.steps import Unwind as Unwind
-
-
-class Rest(NamedTuple):
-    """How a run stands while a branch of it does not go on."""
-
-    status: Status
-    next_look_us: int | None
-    reason: str
-
-
-_GRAVEST_FIRST: Final = (Status.IN_DOUBT, Status.HELD, Status.WAITING)
-_LESS_THAN_A_REST: Final = (Status.RUNNING, Status.QUEUED, Status.DIVERGED)  # the code has been mended since it diverged
 
 
 @dataclass(slots=True)
@@ -62,9 +52,10 @@ class Execution:
     scopes: Scopes = field(init=False, default_factory=Scopes)
     _unsaid: dict[str, list[Decision]] = field(init=False, default_factory=dict)
     noted: list[Decision] = field(init=False, default_factory=list)  # what every branch may have seen, and nothing builds on yet
-    rests: dict[str, Rest] = field(init=False, default_factory=dict)
+    rests: Rests = field(init=False, default_factory=Rests)
     _gates: dict[str, Gate] = field(init=False, default_factory=dict)
     _patches: dict[str, bool] = field(init=False, default_factory=dict)
+    _undoings: set[str] = field(init=False, default_factory=set)
     _branched: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -75,22 +66,24 @@ class Execution:
         """Why the run cannot go on now; the gravest, where several branches have stopped."""
         return self.steps.stopped_at(ROOT)
 
-    @property
-    def next_look_us(self) -> int | None:
-        """When the first of the branches that rest is due; None where none has a time."""
-        return min((rest.next_look_us for rest in self.rests.values() if rest.next_look_us is not None), default=None)
-
     # -- steps and branches --------------------------------------------------------------------------------------------
 
-    def begin(self, name: str, branch: str = ROOT, *, awaited: bool = True) -> str:
-        """The identity of the step that starts now. Synchronous, so that identities do not depend on scheduling."""
-        if self.history.overrides and self.steps.recorded_next(branch) is None and (reason := unwanted(self.history)) is not None:
+    def begin(self, name: str, branch: str = ROOT, *, awaited: bool = True, undoing: bool = False) -> str:
+        """The identity of the step that starts now. Synchronous, so that identities do not depend on scheduling. undoing: no cancel stops it."""
+        undoing = undoing or self.undoes(branch)
+        if self.history.overrides and (reason := refusal(self.history, self.steps.recorded_next(branch), undoing=undoing)):
             self.steps.check(branch)
             raise self.stop(reason, branch)
         try:
-            return self.steps.begin(name, branch, awaited=awaited)
+            return self.steps.begin(name, branch, awaited=awaited, despite=RunCancelled if undoing else None)
         except OutOfOrder as other:
             raise self._out_of_order(other) from None
+
+    def begin_undoing(self, name: str, branch: str) -> str:
+        """As `begin`, of an undoing that a cancel does not keep from beginning either."""
+        step = self.begin(name, branch, undoing=True)
+        self._undoings.add(step)
+        return step
 
     def finish(self, step: str, error: BaseException | None = None) -> None:
         """The step's call has returned, or raised `error`."""
@@ -176,11 +169,16 @@ class Execution:
         self._unsaid.setdefault(branch_of(step), []).append(said)
         return said.value
 
-    def parts(self, step: str) -> str:
-        """The path of the steps that a step consists of. They return in turn with those of its branch."""
+    def undo(self, step: str) -> None:
+        """An undoing begins: the steps below it return in turn with those of its branch, no deadline bounds them and no cancel stops them."""
+        self._undoings.add(step)
+        self.scopes.unbind(step)
         if (parent := branch_of(step)) in self._gates:
             self._gates[step] = self._gates[parent]
-        return step
+
+    def undoes(self, path: str) -> bool:
+        """Whether a step or branch is an undoing, or part of one."""
+        return any(lies_in(path, undoing) for undoing in self._undoings)
 
     def check_complete(self) -> None:
         """The workflow has ended: every step that it began must have ended before, and every recorded one must have been replayed.
@@ -300,7 +298,7 @@ class Execution:
             entries = wanted(self.history.length + len(unsaid)) if callable(wanted) else wanted
             if not entries:
                 return
-            standing = self.standing(branch, Rest(status, next_look_us, reason))
+            standing = self.rests.standing(branch, Rest(status, next_look_us, reason))
             try:
                 await Append((*unsaid, *entries), *standing)
             except KeyReused:
@@ -323,21 +321,4 @@ class Execution:
         wrote that died before the verdict. Nobody who lists the runs in doubt, or those that are due, would find it.
 
         now_us: it also asks whether the row names another next look: a later one, or one that has passed and for which somebody would come in vain."""
-        standing = self.standing(branch, rest)
-        ours, rows = standing.next_look_us, self.looks_us
-        if now_us is not None and ours is not None and rows is not None and (ours < rows or rows <= now_us < ours):
-            return True
-        return self.stands in _LESS_THAN_A_REST or (
-            self.stands in _GRAVEST_FIRST and _GRAVEST_FIRST.index(standing.status) < _GRAVEST_FIRST.index(self.stands)
-        )
-
-    def standing(self, branch: str, rest: Rest) -> Rest:
-        """How the run stands while one branch goes on or rests: as the gravest rest of any, with the next look of the earliest."""
-        if rest.status is Status.RUNNING:
-            self.rests.pop(branch, None)
-        else:
-            self.rests[branch] = rest
-        if not self.rests:
-            return rest
-        gravest = next(rest for status in _GRAVEST_FIRST for rest in self.rests.values() if rest.status is status)
-        return gravest._replace(next_look_us=self.next_look_us)
+        return says_less(self.stands, self.looks_us, self.rests.standing(branch, rest), now_us)

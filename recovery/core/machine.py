@@ -33,7 +33,7 @@ from recovery.core.entries import (
 )
 from recovery.core.errors import DeadlinePassed, RunUnsettled, TimerPending
 from recovery.core.evidence import Situation
-from recovery.core.execution import Execution, Rest
+from recovery.core.execution import Execution
 from recovery.core.execution import Unwind as Unwind
 from recovery.core.history import EffectStep
 from recovery.core.ids import Epoch, branch_of, digest_bytes, step_id
@@ -54,6 +54,7 @@ from recovery.core.operations import (
 from recovery.core.orders import check_wanted, heed, ordered
 from recovery.core.policy import Budget
 from recovery.core.request import Request, holding
+from recovery.core.resting import Rest
 from recovery.core.rows import Action, ParkingReason
 from recovery.core.timing import CANCELLING, CLOSING, possibly_sent
 from recovery.core.trying import paced
@@ -220,7 +221,7 @@ class Machine(Execution):
             restored=self.restored,
             incarnation=self.epoch.incarnation,
             held=self.history.held is not None or holding(contracts, self.holds()),
-            wanted=self.history.cancelled is None,
+            wanted=self.history.cancelled is None or bool(request.undoes),
             scope_changed=effect.intent.scope != request.scope,
             replay_fingerprint=request.fingerprint,
             same_bytes=self.same_bytes,

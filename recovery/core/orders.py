@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from recovery.core.compensation import undone_by_cancel
 from recovery.core.entries import Override, Status, Verb
 from recovery.core.errors import RecoveryError, RunHeld
 from recovery.core.history import History
@@ -36,9 +37,20 @@ def news(history: History, heard: Sequence[Override]) -> list[Override]:
     return [found[number] for number in sorted(number for number in found if number is not None)]
 
 
-def unwanted(history: History) -> RecoveryError | None:
-    """Why no step may begin that is not recorded; None while nothing speaks against it."""
-    if (cancelled := history.cancelled) is not None:
+def refusal(history: History, recorded: str | None, *, undoing: bool) -> RecoveryError | None:
+    """Why no step may begin where the record goes on with `recorded` (None: with nothing); None while nothing speaks against it.
+
+    Where it goes on with what was undone because the run was cancelled, the workflow had been stopped here."""
+    there = None if recorded is None else history.steps[recorded]
+    if there is not None and (undoing or not undone_by_cancel(there)):
+        return None
+    return unwanted(history, undoing=undoing)
+
+
+def unwanted(history: History, *, undoing: bool = False) -> RecoveryError | None:
+    """Why no step may begin that is not recorded; None while nothing speaks against it. A cancel does not speak against an undoing: a run that
+    nobody wants any more does not leave half of what it had begun."""
+    if (cancelled := history.cancelled) is not None and not undoing:
         return RunCancelled(run_id=history.run_id, by=cancelled.by, reason=cancelled.reason)
     return None if history.held is None else held_back(history.run_id, history.held)
 
@@ -77,7 +89,7 @@ async def heeding(machine: Machine, step: str, procedure: Callable[[str], Corout
 
 def check_wanted(machine: Machine, step: str) -> None:
     """Raises Unwind where an order says that this step is not to begin, or not to wait."""
-    if (reason := unwanted(machine.history)) is not None:
+    if (reason := unwanted(machine.history, undoing=machine.undoes(step))) is not None:
         raise machine.stop(reason, branch_of(step))
 
 

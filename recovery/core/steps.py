@@ -75,11 +75,12 @@ class Steps:
             by_branch[branch_of(step)].append(step)
         return cls(run_id, _recorded=dict(by_branch))
 
-    def begin(self, name: str, branch: str, *, awaited: bool = True) -> str:
-        """The identity of what begins now. awaited: it is a step, and nothing else of its branch may begin before it has ended.
+    def begin(self, name: str, branch: str, *, awaited: bool = True, despite: type[RecoveryError] | None = None) -> str:
+        """The identity of what begins now. awaited: it is a step, and nothing else of its branch may begin before it has ended. despite: it
+        begins although its branch was stopped by an error of this kind.
 
         Raises Unwind, ConcurrentStep, InvalidName and OutOfOrder."""
-        self.check(branch)
+        self.check(branch, despite)
         check_step_name(name)
         if branch in self._under_way:
             raise ConcurrentStep(run_id=self.run_id, step=name, other=self._under_way[branch])
@@ -98,9 +99,9 @@ class Steps:
         recorded, position = self._recorded.get(branch, []), self._positions[branch]
         return recorded[position] if position < len(recorded) else None
 
-    def check(self, branch: str) -> None:
-        """Raises the Unwind of whatever stops this branch."""
-        if (stopped := self.stopped_at(branch)) is not None:
+    def check(self, branch: str, despite: type[RecoveryError] | None = None) -> None:
+        """Raises the Unwind of whatever stops this branch, unless it is of the kind `despite`."""
+        if (stopped := self.stopped_at(branch)) is not None and (despite is None or not isinstance(stopped.error, despite)):
             raise stopped
         for path, error in self.unrecorded.items():
             if lies_in(path, branch):

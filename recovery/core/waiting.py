@@ -16,7 +16,6 @@ from recovery.core.child_errors import ChildOpen
 from recovery.core.effect_errors import EffectInDoubt, Unresolved
 from recovery.core.entries import ANSWER, LAPSED, WAIT, Decision, Status
 from recovery.core.errors import AnswerPending, RecoveryError, RunUnsettled, TimerPending
-from recovery.core.execution import Rest
 from recovery.core.history import DecisionStep, History
 from recovery.core.ids import branch_of
 from recovery.core.instants import iso
@@ -24,6 +23,7 @@ from recovery.core.machine import Machine
 from recovery.core.mail import APPROVED_UNTIL, LAPSE, Open, Wanted, first_unheard, lapsed, slot_of
 from recovery.core.operations import Append, Deliver, Now, Poll, Use
 from recovery.core.orders import check_wanted, heed
+from recovery.core.resting import Rest
 
 _ENDS = frozenset({ANSWER, LAPSED})
 
@@ -70,14 +70,14 @@ async def heard_meanwhile(machine: Machine) -> bool:
 def rest_again(machine: Machine, looks_us: int | None, now_us: int) -> Append | None:
     """How a run that has done nothing says once more when to look at it: a message that nobody waits for has brought its next look forward, and it would be
     looked at again and again. None: its row says so already. looks_us: when it says to look."""
-    own_us = machine.next_look_us
+    own_us = machine.rests.next_look_us
     if looks_us is None or (own_us is not None and looks_us >= own_us):
         return None
     for branch, rest in machine.rests.items():
         last = next((step for name, step in reversed(machine.history.steps.items()) if branch_of(name) == branch), None)
         entry = last.decision if isinstance(last, DecisionStep) else last.verdicts[-1] if last and last.verdicts else None
         if entry is not None:
-            return Append((replace(entry, at_us=now_us),), *machine.standing(branch, rest))
+            return Append((replace(entry, at_us=now_us),), *machine.rests.standing(branch, rest))
     return None
 
 

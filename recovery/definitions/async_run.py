@@ -6,7 +6,7 @@ synchronously at the call, before any await, so that `AsyncRun` asks its session
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 from uuid import UUID
@@ -15,7 +15,7 @@ from recovery.core.compensation import Compensated
 from recovery.definitions.deadline import SettingDeadline
 from recovery.definitions.retry import Retry
 from recovery.definitions.run import Applied, Rejected
-from recovery.definitions.saga import AsyncSaga
+from recovery.definitions.saga import AsyncSaga, When
 from recovery.definitions.speaking import RunLog
 from recovery.definitions.wait import NO_DEFAULT, Wait, receive, wait_for
 
@@ -54,7 +54,7 @@ class AsyncSession(Protocol):
     def uuid(self) -> Coroutine[Any, Any, UUID]: ...
     def patched(self, name: str) -> bool: ...
     def compensate(self, name: str, keeps: Sequence[Effect[..., Any]]) -> Coroutine[Any, Any, Compensated]: ...
-    def saga(self, name: str, keeps: Sequence[Effect[..., Any]]) -> AsyncSaga: ...
+    def saga(self, name: str, keeps: Sequence[Effect[..., Any]], when: Collection[str]) -> AsyncSaga: ...
     def wait(self, wait: Wait[Any]) -> Coroutine[Any, Any, Any]: ...
     def publish(self, name: str, value: Any) -> None: ...
     def log(self, level: int, event: str, fields: dict[str, Any]) -> None: ...
@@ -153,12 +153,16 @@ class AsyncRun:
         became of it."""
         return self._session.compensate(name, keeps)
 
-    def saga(self, name: str, *, keeps: Sequence[Effect[..., Any]] = ()) -> AsyncSaga:
-        """`async with run.saga("booking"):` undoes what was applied inside if an exception leaves it, as `compensate` does, and raises that again.
+    def saga(
+        self, name: str, *, keeps: Sequence[Effect[..., Any]] = (), when: Collection[When] = ("failed", "cancelled")
+    ) -> AsyncSaga:
+        """`async with run.saga("booking"):` undoes what was applied inside if an exception leaves it, as `compensate` does, and raises that again; and if the
+        run is cancelled inside.
 
-        An effect without a compensation is refused inside before it is sent, unless `keeps` says that it stays. Doubt, an interrupt, a
-        cancellation and an error in the code (UsageError) undo nothing: the run goes on from there when it can."""
-        return self._session.saga(name, keeps)
+        keeps: effects that stay when the rest is undone; any other one without a compensation is refused inside before it is sent. when: one of
+        the two reasons, or both. Doubt, an interrupt, a
+        cancelled task and an error in the code (UsageError) undo nothing: the run goes on from there when it can."""
+        return self._session.saga(name, keeps, when)
 
     def start(
         self, bound: BoundWorkflow[T], *, run_id: str | None = None, name: str | None = None, detached: bool = False

@@ -5,7 +5,7 @@ Owns the face of a running workflow. Knows no engine: a session does the work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
@@ -14,7 +14,7 @@ from uuid import UUID
 from recovery.core.compensation import Compensated
 from recovery.definitions.deadline import Deadline
 from recovery.definitions.retry import Retry
-from recovery.definitions.saga import Saga
+from recovery.definitions.saga import Saga, When
 from recovery.definitions.speaking import RunLog
 from recovery.definitions.wait import NO_DEFAULT, Wait, receive, wait_for
 
@@ -65,7 +65,7 @@ class Session(Protocol):
     def uuid(self) -> UUID: ...
     def patched(self, name: str) -> bool: ...
     def compensate(self, name: str, keeps: Sequence[Effect[..., Any]]) -> Compensated: ...
-    def saga(self, name: str, keeps: Sequence[Effect[..., Any]]) -> Saga: ...
+    def saga(self, name: str, keeps: Sequence[Effect[..., Any]], when: Collection[str]) -> Saga: ...
     def wait(self, wait: Wait[Any]) -> Any: ...
     def publish(self, name: str, value: Any) -> None: ...
     def log(self, level: int, event: str, fields: dict[str, Any]) -> None: ...
@@ -149,12 +149,13 @@ class Run:
         became of it."""
         return self._session.compensate(name, keeps)
 
-    def saga(self, name: str, *, keeps: Sequence[Effect[..., Any]] = ()) -> Saga:
-        """`with run.saga("booking"):` undoes what was applied inside if an exception leaves it, as `compensate` does, and raises that again.
+    def saga(self, name: str, *, keeps: Sequence[Effect[..., Any]] = (), when: Collection[When] = ("failed", "cancelled")) -> Saga:
+        """`with run.saga("booking"):` undoes what was applied inside if an exception leaves it, as `compensate` does, and raises that again; and if the
+        run is cancelled inside.
 
-        An effect without a compensation is refused inside before it is sent, unless `keeps` says that it stays. Doubt, an interrupt and an error
-        in the code (UsageError) undo nothing: the run goes on from there when it can."""
-        return self._session.saga(name, keeps)
+        keeps: effects that stay when the rest is undone; any other one without a compensation is refused inside before it is sent. when: one of
+        the two reasons, or both. Doubt, an interrupt and an error in the code (UsageError) undo nothing: the run goes on from there when it can."""
+        return self._session.saga(name, keeps, when)
 
     def start(
         self, bound: BoundWorkflow[T], *, run_id: str | None = None, name: str | None = None, detached: bool = False

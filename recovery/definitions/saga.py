@@ -1,18 +1,24 @@
 """Sagas: a stretch of a workflow whose effects are undone together if it fails.
 
-Owns the face, once for each colour. Performs nothing: a session does the work. Invariants: only an ordinary exception undoes, and it is raised
-again when everything is undone; doubt, an interrupt and a cancellation undo nothing, since the run is not at its end.
+Owns the face, once for each colour. Performs nothing: a session does the work. Invariants: what leaves a stretch is raised again when everything in it
+is undone; doubt, an interrupt and a cancelled task undo nothing, since the run is not at its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
+from recovery.core.entries import Status
 from recovery.core.errors import DefinitionError
 from recovery.core.ids import check_step_name
+
+When: TypeAlias = Literal["failed", "cancelled"]
+"""When a stretch is undone: an exception leaves it, or its run is cancelled inside."""
+
+BOTH: Final = frozenset({Status.FAILED, Status.CANCELLED})
 
 if TYPE_CHECKING:
     from recovery.definitions.effect import Effect
@@ -23,8 +29,9 @@ class Stretches(Protocol):
 
     def enter(self, stretch: Any, /) -> None: ...
     def leave(self, stretch: Any, /) -> None: ...
-    def stop(self, stretch: Any, error: Exception, /) -> BaseException | None:
-        """What ends the run instead of an undoing; None where one is due."""
+    def is_due(self, stretch: Any, error: BaseException | None, /) -> bool:
+        """Whether a stretch that `error` leaves, or nothing, is to be undone. Raises what ends the run instead."""
+        ...
 
 
 class _Saga:
@@ -40,14 +47,11 @@ class _Saga:
         with self._pure:
             self._stretches.enter(self._stretch)
 
-    def _undoes(self, error: BaseException | None) -> bool:
+    def _is_due(self, error: BaseException | None) -> bool:
         """Whether the stretch, which is left now, is to be undone. Raises what ends the run instead."""
         with self._pure:
             self._stretches.leave(self._stretch)
-            stopped = self._stretches.stop(self._stretch, error) if isinstance(error, Exception) else None
-        if stopped is not None:
-            raise stopped from error
-        return isinstance(error, Exception)
+            return self._stretches.is_due(self._stretch, error)
 
 
 class Saga(_Saga):
@@ -59,7 +63,7 @@ class Saga(_Saga):
         self._open()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._undoes(error):
+        if self._is_due(error):
             self._undo(self._stretch)
 
 
@@ -72,8 +76,20 @@ class AsyncSaga(_Saga):
         self._open()
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._undoes(error):
+        if self._is_due(error):
             await self._undo(self._stretch)
+
+
+def reasons(name: str, when: Collection[str]) -> frozenset[Status]:
+    """When a stretch is undone. Raises DefinitionError."""
+    try:
+        found = frozenset(Status(one) for one in ([when] if isinstance(when, str) else when))
+    except ValueError:
+        found = frozenset()
+    if not found or not found <= BOTH:
+        said = "what it is undone on is neither `failed` nor `cancelled`"
+        raise DefinitionError(what="saga", name=name, problem=said, advice='Say when={"failed"}, {"cancelled"} or both.')
+    return found
 
 
 def kept_names(name: str, keeps: Sequence[Effect[..., Any]]) -> frozenset[str]:

@@ -7,7 +7,7 @@ the same input gives the same digest, and a workflow's colour and the type of it
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
@@ -17,17 +17,21 @@ from recovery.core.entries import JSON
 from recovery.core.errors import DefinitionError, ValueNotStorable
 from recovery.definitions.async_run import AsyncRun
 from recovery.definitions.child import BoundWorkflow
-from recovery.definitions.effect import IN_WORKFLOW
+from recovery.definitions.effect import IN_WORKFLOW, Effect
 from recovery.definitions.migration import Migration
 from recovery.definitions.rejection import Rejection, encode_rejection
 from recovery.definitions.replies import error_name, message_of
 from recovery.definitions.run import Run
+from recovery.definitions.saga import When, kept_names, reasons
 from recovery.definitions.signature import Signature, read_signature
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 MESSAGE_MAX: Final = 2000  # characters of a failure's message
+UNDO: Final = "undo"
+"""The name of the step that undoes a run as a whole."""
+
 VERSION_MAX: Final = 200  # characters
 
 
@@ -46,8 +50,11 @@ class Failure:
 class Workflow(Generic[P, R]):
     """A definition. Run it with an engine: `engine.run(run_id, workflow, ...)`; calling it binds the arguments of a child."""
 
-    def __init__(self, fn: Callable[..., Any], *, name: str, version: str, frame: FrameType | None) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], *, name: str, version: str, frame: FrameType | None, undoing: Undoing | None = None
+    ) -> None:
         self.fn = fn
+        self.undoing = undoing
         self.name = name
         self.version = version
         if not isinstance(version, str) or len(version) > VERSION_MAX or not version.isprintable():
@@ -104,7 +111,8 @@ class Workflow(Generic[P, R]):
 
     def invoke(self, run: Run | AsyncRun, stored: Mapping[str, JSON]) -> Any:
         """Execute the body. A coroutine for an async workflow."""
-        return self.fn(run, **self.arguments(stored))
+        arguments = self.arguments(stored)
+        return self.fn(run, **arguments) if self.undoing is None else self.undoing.around(self.fn, run, arguments)
 
     def encode_result(self, value: R) -> JSON:
         """The result in stored form. Raises ValueNotStorable."""
@@ -154,9 +162,10 @@ class AsyncWorkflowMustTakeAsyncRun:
 class WorkflowDecorator:
     """What `workflow(name=...)` returns; decorates the body."""
 
-    def __init__(self, name: str | None, version: str) -> None:
+    def __init__(self, name: str | None, version: str, undoing: Undoing | None) -> None:
         self._name = name
         self._version = version
+        self._undoing = undoing
 
     @overload
     def __call__(self, fn: Callable[Concatenate[AsyncRun, P], Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
@@ -166,7 +175,7 @@ class WorkflowDecorator:
     def __call__(self, fn: Callable[Concatenate[Run, P], R], /) -> Workflow[P, R]: ...
     def __call__(self, fn: Callable[..., Any], /) -> Any:
         frame = inspect.currentframe()
-        return _define(fn, self._name, self._version, frame)
+        return _define(fn, self._name, self._version, frame, self._undoing)
 
 
 @overload
@@ -176,20 +185,60 @@ def workflow(fn: Callable[Concatenate[Run, P], Coroutine[Any, Any, R]], /) -> As
 @overload
 def workflow(fn: Callable[Concatenate[Run, P], R], /) -> Workflow[P, R]: ...
 @overload
-def workflow(*, name: str | None = None, version: str = "1") -> WorkflowDecorator: ...
-def workflow(fn: Callable[..., Any] | None = None, /, *, name: str | None = None, version: str = "1") -> Any:
+def workflow(
+    *,
+    name: str | None = None,
+    version: str = "1",
+    compensate_on: Collection[When] = (),
+    keeps: Sequence[Effect[..., Any]] = (),
+) -> WorkflowDecorator: ...
+def workflow(
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    version: str = "1",
+    compensate_on: Collection[When] = (),
+    keeps: Sequence[Effect[..., Any]] = (),
+) -> Any:
     """Define a workflow from `def f(run: Run, ...)` or `async def f(run: AsyncRun, ...)`.
 
     name: what the journal keeps; the function's name by default. Set it before renaming the function.
     version: recorded with each run.
+    compensate_on: "failed", "cancelled" or both: a run that ends so undoes what it has applied first, as if all of it stood in a `run.saga`.
+    keeps: effects that stay then.
 
     Raises DefinitionError for a definition that cannot run.
     """
+    undoing = Undoing(compensate_on, tuple(keeps)) if compensate_on else None
     if fn is None:
-        return WorkflowDecorator(name, version)
-    return _define(fn, name, version, inspect.currentframe())
+        return WorkflowDecorator(name, version, undoing)
+    return _define(fn, name, version, inspect.currentframe(), undoing)
 
 
-def _define(fn: Any, name: str | None, version: str, frame: FrameType | None) -> Workflow[..., Any]:
+def _define(fn: Any, name: str | None, version: str, frame: FrameType | None, undoing: Undoing | None) -> Workflow[..., Any]:
     chosen = name or str(getattr(fn, "__name__", type(fn).__name__))
-    return Workflow(fn, name=chosen, version=version, frame=frame.f_back if frame else None)
+    return Workflow(fn, name=chosen, version=version, frame=frame.f_back if frame else None, undoing=undoing)
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """When the runs of a workflow are undone as a whole, and what stays then."""
+
+    when: Collection[When]
+    keeps: tuple[Effect[..., Any], ...]
+
+    def __post_init__(self) -> None:
+        reasons(UNDO, self.when)
+        kept_names(UNDO, self.keeps)
+
+    def around(self, fn: Callable[..., Any], run: Run | AsyncRun, arguments: Mapping[str, Any]) -> Any:
+        """Execute a workflow's body in a saga of its own."""
+        if isinstance(run, AsyncRun):
+            return self._around_async(fn, run, arguments)
+        with run.saga(UNDO, keeps=self.keeps, when=self.when):
+            return fn(run, **arguments)
+
+    async def _around_async(self, fn: Callable[..., Any], run: AsyncRun, arguments: Mapping[str, Any]) -> Any:
+        async with run.saga(UNDO, keeps=self.keeps, when=self.when):
+            return await fn(run, **arguments)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -32,7 +32,7 @@ from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.retry import Retry
 from recovery.definitions.run import Applied, Rejected
-from recovery.definitions.saga import AsyncSaga, kept_names
+from recovery.definitions.saga import AsyncSaga, kept_names, reasons
 from recovery.definitions.wait import Wait
 from recovery.drivers import children
 from recovery.drivers.asking import Surroundings, bound_call
@@ -174,13 +174,17 @@ class AsyncSession:
         return self._session.machine.patched(name, self._branch)
 
     def compensate(self, name: str, keeps: Sequence[Effect[..., Any]]) -> Coroutine[Any, Any, Compensated]:
-        return self._undo(Stretch(name, self._branch, kept_names(name, keeps)))
+        machine, stretch = self._session.machine, Stretch(name, self._branch, kept_names(name, keeps))
+        return self._step(name, lambda step: self._session.compensate(step, stretch.reached(machine)))
 
-    def saga(self, name: str, keeps: Sequence[Effect[..., Any]]) -> AsyncSaga:
-        return AsyncSaga(self._session.stretches, Stretch(name, self._branch, kept_names(name, keeps)), self._undo)
+    def saga(self, name: str, keeps: Sequence[Effect[..., Any]], when: Collection[str]) -> AsyncSaga:
+        stretch = Stretch(name, self._branch, kept_names(name, keeps), reasons(name, when))
+        return AsyncSaga(self._session.stretches, stretch, self._undo)
 
     def _undo(self, stretch: Stretch) -> Coroutine[Any, Any, Compensated]:
-        return self._step(stretch.name, lambda step: self._session.compensate(step, stretch.reached(self._session.machine)))
+        machine = self._session.machine
+        step = machine.begin_undoing(stretch.name, self._branch)
+        return self._driven(step, lambda step: self._session.compensate(step, stretch.reached(machine)))
 
     def branch(self, name: str) -> AsyncRun:
         return self._run(self._session.machine.branch(name, self._branch))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
@@ -29,7 +29,7 @@ from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.retry import Retry
 from recovery.definitions.run import Applied, Rejected, Run
-from recovery.definitions.saga import Saga, kept_names
+from recovery.definitions.saga import Saga, kept_names, reasons
 from recovery.definitions.wait import Wait
 from recovery.drivers import children
 from recovery.drivers.asking import Surroundings, bound_call, refuse_async
@@ -164,14 +164,18 @@ class SyncSession:
             return self._session.machine.patched(name, self._branch)
 
     def compensate(self, name: str, keeps: Sequence[Effect[..., Any]]) -> Compensated:
-        return self._undo(Stretch(name, self._branch, kept_names(name, keeps)))
+        machine, stretch = self._session.machine, Stretch(name, self._branch, kept_names(name, keeps))
+        return self._step(name, lambda step: self._session.compensate(step, stretch.reached(machine)))
 
-    def saga(self, name: str, keeps: Sequence[Effect[..., Any]]) -> Saga:
-        stretch = Stretch(name, self._branch, kept_names(name, keeps))
+    def saga(self, name: str, keeps: Sequence[Effect[..., Any]], when: Collection[str]) -> Saga:
+        stretch = Stretch(name, self._branch, kept_names(name, keeps), reasons(name, when))
         return Saga(self._session.stretches, stretch, self._undo, self._driver.pure)
 
-    def _undo(self, stretch: Stretch) -> Compensated:
-        return self._step(stretch.name, lambda step: self._session.compensate(step, stretch.reached(self._session.machine)))
+    def _undo(self, stretch: Stretch) -> None:
+        machine, pure = self._session.machine, self._driver.pure
+        with pure:
+            step = machine.begin_undoing(stretch.name, self._branch)
+        self._carried_out(step, lambda step: self._session.compensate(step, stretch.reached(machine)))
 
     def branch(self, name: str) -> Run:
         with self._driver.pure:
@@ -237,6 +241,10 @@ class SyncSession:
         machine, pure = self._session.machine, self._driver.pure
         with pure:
             step = machine.begin(name, self._branch)
+        return self._carried_out(step, procedure)
+
+    def _carried_out(self, step: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:
+        machine, pure = self._session.machine, self._driver.pure
         try:
             result = finish(self._driver.drive(heeding(machine, step, procedure)))
         except BaseException as error:  # an interrupted step has ended, too; raised again

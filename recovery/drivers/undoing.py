@@ -15,12 +15,13 @@ from recovery.core.compensating import Compensating
 from recovery.core.compensation import Compensated
 from recovery.core.contracts import Kind
 from recovery.core.effect_errors import KeyReused
-from recovery.core.entries import OutcomeKind
+from recovery.core.entries import OutcomeKind, Status
 from recovery.core.errors import DefinitionError, ReplayError, UsageError
 from recovery.core.history import EffectStep
 from recovery.core.ids import KEY_LENGTH_MAX, derive_key
+from recovery.core.order_errors import RunCancelled
 from recovery.core.request import Request
-from recovery.core.steps import Unwind, lies_in
+from recovery.core.steps import lies_in
 from recovery.definitions.answer import clipped
 from recovery.definitions.by_hand import by_hand
 from recovery.definitions.effect import Bound, Effect
@@ -34,11 +35,13 @@ Ask = Callable[[str, Bound[Any], str | None], Request]
 
 @dataclass(slots=True)
 class Stretch:
-    """A part of a workflow that is undone together. begun: how many effects the run had reached; keeps: names of those that stay."""
+    """A part of a workflow that is undone together. begun: how many effects the run had reached; keeps: names of those that stay; when: an
+    exception leaves it, or the run is cancelled inside."""
 
     name: str
     branch: str
     keeps: frozenset[str]
+    when: frozenset[Status] = frozenset({Status.FAILED, Status.CANCELLED})
     begun: int = 0
 
     def reached(self, machine: Machine) -> list[str]:
@@ -77,12 +80,15 @@ class Stretches:
                     advice=f"Define one with `@{effect.name}.compensation(contract)`, or say that it stays: keeps=({effect.name},).",
                 )  # fmt: skip
 
-    def stop(self, stretch: Stretch, error: Exception) -> Unwind | None:
-        """What ends the run where `error` leaves a stretch, if no undoing is due: the code was wrong and nothing has happened, so that better
-        code can still go on from here. Whoever swallowed the error would leave effects that nobody undoes."""
+    def is_due(self, stretch: Stretch, error: BaseException | None) -> bool:
+        """Whether a stretch that is left now is to be undone. error: what leaves it. Raises Unwind where the code was wrong and nothing has
+        happened, so that better code can still go on from here: whoever swallowed the error would leave effects that nobody undoes."""
+        stopped = self.machine.steps.stopped_at(stretch.branch)
+        if stopped is not None:
+            return isinstance(stopped.error, RunCancelled) and Status.CANCELLED in stretch.when
         if isinstance(error, UsageError | ReplayError | KeyReused):
-            return self.machine.stop(error, stretch.branch)
-        return None
+            raise self.machine.stop(error, stretch.branch) from error
+        return isinstance(error, Exception) and Status.FAILED in stretch.when
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def alone(loaded: Loaded, effect: EffectStep, now_us: int, budget: Budget, holds
         restored=loaded.restored,
         incarnation=loaded.incarnation,
         held=loaded.history.held is not None or holding((contract,), holds),
-        wanted=loaded.history.cancelled is None,
+        wanted=loaded.history.cancelled is None or bool(effect.intent.undoes),
         scope_changed=False,
         replay_fingerprint=effect.intent.fingerprint,
     )

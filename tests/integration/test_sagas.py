@@ -23,6 +23,7 @@ from recovery import (
     Found,
     Rejection,
     Run,
+    Status,
     contracts,
     effect,
     errors,
@@ -33,7 +34,7 @@ from recovery.core.entries import UNDOING, Decision, Intent, OutcomeKind, Settle
 from recovery.ports import Journal
 from recovery.testing import ManualClock
 
-from .world import QUICK, Killed, keyed
+from .world import QUICK, AnyWorkflow, Killed, keyed
 
 OPAQUE = contracts.Opaque()
 WORD: dict[str, Any] = {"by": "ann", "reason": "seen to", "evidence": "telephone"}
@@ -476,3 +477,175 @@ def test_a_changed_workflow_that_no_longer_reaches_what_it_undoes_diverges(journ
         with pytest.raises(errors.Diverged):
             engine.run("r", book)
         assert [entry.value["undoes"] for entry in engine.history("r") if isinstance(entry, Decision) and entry.form == UNDOING]
+
+
+# -- whole runs, and runs that nobody wants any more -------------------------------------------------------------------
+
+
+def test_a_run_that_fails_undoes_what_it_has_applied_if_its_workflow_says_so(journal: Journal) -> None:
+    works = Works(refuses={"take C"})
+    take = works.take()
+
+    @workflow(compensate_on=("failed",))
+    def book(run: Run) -> None:
+        for part in ("A", "B", "C"):
+            run.perform(take(part=part))
+
+    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+        for _ in range(2):
+            with pytest.raises(errors.RunFailed, match="Refused"):
+                engine.run("r", book)
+        assert undone(engine, "r") == ["take#2", "take#1"]
+    assert works.done == ["take A", "take B", "give B", "give A"]
+
+
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_a_cancel_undoes_the_saga_that_it_comes_into_and_nothing_before_it(journal: Journal, colour: str) -> None:
+    works = Works()
+    booking = _waiting(works, colour)
+    clock = ManualClock()
+    with Engine(journal, workflows=[], clock=clock) as operator:
+        _begun(journal, clock, booking)
+        assert works.done == ["take before", "take A", "take B"]
+        house = _house(journal, clock, booking)
+        came = house(lambda engine: engine.cancel("r", by="ann", reason="no longer needed"))
+        assert came.status is Status.CANCELLED
+        assert works.done == ["take before", "take A", "take B", "give B", "give A"]
+        assert undone(operator, "r") == ["take#3", "take#2"]
+        before = len(operator.history("r"))
+        assert house(lambda engine: engine.recover("r")).status is Status.CANCELLED
+        assert len(operator.history("r")) == before
+
+
+def test_a_cancelled_undoing_goes_on_behind_a_crash(journal: Journal) -> None:
+    works = Works()
+    booking, clock = _waiting(works, "sync"), ManualClock()
+    _begun(journal, clock, booking)
+
+    def dies() -> None:
+        works.fails.clear()
+        raise Killed
+
+    works.fails["give B"] = dies
+    with Engine(journal, workflows=[booking], clock=clock, budget=QUICK) as engine:
+        with pytest.raises(Killed):
+            engine.cancel("r", by="ann", reason="no longer needed")
+        clock.advance(timedelta(hours=2))  # what it waited for would be due by now
+        assert engine.recover("r").status is Status.CANCELLED
+    assert works.done == ["take before", "take A", "take B", "give B", "give A"]
+
+
+def test_a_cancel_lets_an_undoing_come_to_its_end(journal: Journal) -> None:
+    works = Works(refuses={"take C"})
+    take = works.take(undo=OPAQUE)
+
+    @workflow
+    def book(run: Run) -> None:
+        with run.saga("booking"):
+            for part in ("A", "B", "C"):
+                run.perform(take(part=part))
+
+    def is_lost() -> None:
+        works.fails.clear()
+        raise ConnectionError
+
+    works.fails["give B"] = is_lost
+    with Engine(journal, workflows=[book], clock=ManualClock(), budget=QUICK) as engine:
+        with pytest.raises(errors.EffectInDoubt):
+            engine.run("r", book)
+        assert engine.cancel("r", by="ann", reason="no longer needed").status is Status.IN_DOUBT
+        engine.resolve("r", "booking#1/give#1", OutcomeKind.APPLIED, **WORD)
+        assert engine.recover("r").status is Status.CANCELLED
+    assert works.done == ["take A", "take B", "give B", "give A"]
+
+
+def test_a_saga_says_that_a_cancel_leaves_it_as_it_is(journal: Journal) -> None:
+    works = Works()
+    take = works.take()
+
+    @workflow
+    def book(run: Run) -> None:
+        with run.saga("booking", when={"failed"}):
+            run.perform(take(part="A"))
+            run.sleep(timedelta(hours=1))
+
+    with Engine(journal, workflows=[book], clock=ManualClock(), budget=QUICK) as engine:
+        with pytest.raises(errors.TimerPending):
+            engine.run("r", book)
+        assert engine.cancel("r", by="ann", reason="no longer needed").status is Status.CANCELLED
+    assert works.done == ["take A"]
+
+
+def test_a_workflow_that_undoes_cancelled_runs_undoes_all_of_one(journal: Journal) -> None:
+    works = Works()
+    take, tell = works.take_async(), works.tell()
+
+    @workflow(compensate_on=("cancelled",), keeps=(tell,))
+    async def book(run: AsyncRun) -> None:
+        await run.gather(lambda branch: branch.perform(take(part="A")), lambda branch: branch.perform(tell(text="hello")))
+        await run.sleep(timedelta(hours=1))
+
+    async def story() -> None:
+        async with AsyncEngine(journal, workflows=[book], clock=ManualClock(), budget=QUICK) as engine:
+            with pytest.raises(errors.TimerPending):
+                await engine.run("r", book)
+            assert (await engine.cancel("r", by="ann", reason="no longer needed")).status is Status.CANCELLED
+
+    asyncio.run(story())
+    assert sorted(works.done) == ["give A", "take A", "tell hello"]
+
+
+def test_what_a_saga_is_undone_on_is_one_of_two_words() -> None:
+    with pytest.raises(errors.DefinitionError, match="neither `failed` nor `cancelled`"):
+        workflow(compensate_on=("completed",))  # type: ignore[call-overload]  # the word is the point
+
+
+def _waiting(works: Works, colour: str) -> AnyWorkflow:
+    """Something before, then a saga that waits in its middle."""
+    if colour == "sync":
+        take = works.take()
+
+        @workflow(name="book")
+        def book(run: Run) -> None:
+            run.perform(take(part="before"))
+            with run.saga("booking"):
+                run.perform(take(part="A"))
+                run.perform(take(part="B"))
+                run.sleep(timedelta(hours=1))
+                run.perform(take(part="C"))
+
+        return book
+    taking = works.take_async()
+
+    @workflow(name="book")
+    async def book_async(run: AsyncRun) -> None:
+        await run.perform(taking(part="before"))
+        async with run.saga("booking"):
+            await run.perform(taking(part="A"))
+            await run.perform(taking(part="B"))
+            await run.sleep(timedelta(hours=1))
+            await run.perform(taking(part="C"))
+
+    return book_async
+
+
+def _house(journal: Journal, clock: ManualClock, booking: AnyWorkflow) -> Callable[[Callable[[Any], Any]], Any]:
+    """Does something with an engine of the workflow's colour."""
+
+    def do(what: Callable[[Any], Any]) -> Any:
+        if not booking.is_async:
+            with Engine(journal, workflows=[booking], clock=clock, budget=QUICK) as engine:
+                return what(engine)
+
+        async def story() -> Any:
+            async with AsyncEngine(journal, workflows=[booking], clock=clock, budget=QUICK) as engine:
+                return await what(engine)
+
+        return asyncio.run(story())
+
+    return do
+
+
+def _begun(journal: Journal, clock: ManualClock, booking: AnyWorkflow) -> None:
+    with pytest.raises(errors.TimerPending):
+        _house(journal, clock, booking)(lambda engine: engine.run("r", booking))

@@ -302,14 +302,14 @@ def test_a_timer_beyond_the_calls_patience_leaves_the_run_to_a_later_look() -> N
     with pytest.raises(Unwind) as unwound:
         hand.drive(run.sleep(run.begin("sleep"), 9_000, 0))
     assert isinstance(unwound.value.error, TimerPending)
-    assert (hand.names, run.next_look_us) == (["append.decision"], 9_000)
+    assert (hand.names, run.rests.next_look_us) == (["append.decision"], 9_000)
     with pytest.raises(Unwind):
         run.begin("anything")
     timer = hand.asked[0].entries[0]  # type: ignore[attr-defined]
     again, later = Hand(now_us=3_000), machine(timer, deadline_us=3_000)
     with pytest.raises(Unwind):
         again.drive(later.sleep(later.begin("sleep"), 9_000, 0))
-    assert (again.names, later.next_look_us) == ([], 9_000)  # I7
+    assert (again.names, later.rests.next_look_us) == ([], 9_000)  # I7
 
 
 def test_a_moment_that_has_passed_is_no_wait() -> None:

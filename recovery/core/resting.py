@@ -1,0 +1,53 @@
+"""Resting: how a run stands while some of its branches do not go on.
+
+Owns which rest counts where there are several. Knows nothing of steps or entries. Invariant: a run stands as the gravest of its branches' rests,
+and is looked at again when the first of them is due.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from recovery.core.entries import Status
+
+GRAVEST_FIRST: Final = (Status.IN_DOUBT, Status.HELD, Status.WAITING)
+LESS_THAN_A_REST: Final = (Status.RUNNING, Status.QUEUED, Status.DIVERGED)  # the code has been mended since it diverged
+
+
+class Rest(NamedTuple):
+    """How a run stands while a branch of it does not go on."""
+
+    status: Status
+    next_look_us: int | None
+    reason: str
+
+
+class Rests(dict[str, Rest]):
+    """The rests of branches that do not go on, by branch."""
+
+    @property
+    def next_look_us(self) -> int | None:
+        """When the first of the branches that rest is due; None where none has a time."""
+        return min((rest.next_look_us for rest in self.values() if rest.next_look_us is not None), default=None)
+
+    def standing(self, branch: str, rest: Rest) -> Rest:
+        """How the run stands while one branch goes on or rests from now on: as the gravest rest of any, with the next look of the earliest."""
+        if rest.status is Status.RUNNING:
+            self.pop(branch, None)
+        else:
+            self[branch] = rest
+        if not self:
+            return rest
+        gravest = next(rest for status in GRAVEST_FIRST for rest in self.values() if rest.status is status)
+        return gravest._replace(next_look_us=self.next_look_us)
+
+
+def says_less(stands: Status | None, looks_us: int | None, standing: Rest, now_us: int | None) -> bool:
+    """Whether a run's row, which says `stands` and `looks_us`, says less than that the run stands like this. now_us: whether it names another
+    next look, too: a later one, or one that has passed and for which somebody would come in vain."""
+    ours = standing.next_look_us
+    if now_us is not None and ours is not None and looks_us is not None and (ours < looks_us or looks_us <= now_us < ours):
+        return True
+    return stands in LESS_THAN_A_REST or (
+        stands in GRAVEST_FIRST and GRAVEST_FIRST.index(standing.status) < GRAVEST_FIRST.index(stands)
+    )
