@@ -35,8 +35,15 @@ _DURABLE = """\
     else:
         await self.append(effect.step, [pending, attempt] if pending else [attempt])
 """
-_LEAVES = "    answer = await self._leave(request, self.history.steps[effect.step], attempt)\n"
-_LEAVES_FIRST = "    answer = await self._leave(request, replace(effect, attempts=[*effect.attempts, attempt]), attempt)\n"
+_LEAVES = """\
+    made = self.history.steps[effect.step]
+    assert isinstance(made, EffectStep)
+    answer = await self._leave(request, made, attempt)
+"""
+_LEAVES_FIRST = """\
+    made = replace(effect, attempts=[*effect.attempts, attempt])
+    answer = await self._leave(request, made, attempt)
+"""
 
 _UNWRITTEN = """\
     if judgement.action is Action.RESEND:
@@ -47,23 +54,23 @@ _UNWRITTEN = """\
 
 _COMMITS = """\
     with around(bracket_of(wanted)):
-        [result] = await Use(lambda journal: journal.append([append]))
+        result = await Commit(append)
 """
 _LOOKS_FIRST = """\
     seen = await Use(lambda journal: journal.find(self.run_id))
     with around(bracket_of(wanted)):
-        [result] = [Fenced(seen)] if seen.epoch != self.epoch else await Use(lambda journal: journal.append([append]))
+        result = Fenced(seen) if seen.epoch != self.epoch else await Commit(append)
 """
 _WRITES_AGAIN = """\
     from recovery.core.errors import StoreUnavailable
     with around(bracket_of(wanted)):
         try:
-            [result] = await Use(lambda journal: journal.append([append]))
+            result = await Commit(append)
         except StoreUnavailable:
             there = await Use(lambda journal: journal.find(self.run_id))
             self.head, self.digest, self.finished = there.head, there.head_digest, False
             append = self.prepare(wanted, at_us)
-            [result] = await Use(lambda journal: journal.append([append]))
+            result = await Commit(append)
 """
 
 _KEYED = "self.effect.fn(call,"

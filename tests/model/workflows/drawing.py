@@ -14,25 +14,27 @@ from hypothesis.strategies import DrawFn
 
 from tests.model.workflows.plain import GONE
 
+_UNDONE = {"contract": "keyed", "window": "24h", "settle_window": "30s"}
 EFFECTS: dict[str, dict[str, Any]] = {
-    "reserve": {"contract": "keyed", "window": "24h", "settle_window": "30s"},
-    "close": {"contract": "keyed", "window": "24h", "settle_window": "30s", "close": True, "lookup": {}},
-    "name": {"contract": "named", "settle_window": "30s", "trust_settle": True},
-    "find": {"contract": "probeable", "settle_window": "30s", "trust_settle": True},
+    "reserve": {**_UNDONE, "compensation": _UNDONE},
+    "close": {**_UNDONE, "close": True, "lookup": {}, "compensation": _UNDONE},
+    "name": {"contract": "named", "settle_window": "30s", "trust_settle": True, "compensation": _UNDONE},
+    "find": {"contract": "probeable", "settle_window": "30s", "trust_settle": True, "compensation": _UNDONE},
 }
 DEPTH_MAX = 2
 STEPS_MAX = 4
 
-FEATURES = ("sequence", "branches", "timers", "rejections", "errors caught", "failures", "own keys", "decisions")
-"""What a workflow may have. Each must be in a twentieth of all histories at least."""
+FEATURES = (
+    "sequence", "branches", "timers", "compensation", "children", "rejections", "errors caught", "failures", "own keys", "decisions",
+)  # fmt: skip
+"""What a workflow may come to on its way. Each must be in a twentieth of all histories at least."""
 
 
 @dataclass(slots=True)
 class Workflow:
-    """Steps as a scenario file has them, and which of the features are in it."""
+    """Steps as a scenario file has them."""
 
     steps: list[dict[str, Any]] = field(default_factory=list)
-    features: set[str] = field(default_factory=set)
     names: int = 0
 
     def named(self, letter: str) -> str:
@@ -45,11 +47,8 @@ def workflows(draw: DrawFn) -> Workflow:
     """A workflow of a handful of steps, whose value is all that it has come to know."""
     made, known = Workflow(), []
     made.steps = _block(draw, made, known, DEPTH_MAX)
-    if sum("gather" not in step for step in made.steps) > 1:
-        made.features.add("sequence")
     if draw(st.integers(0, 9)) == 0:
         made.steps.append({"fail": "as it was meant to"})
-        made.features.add("failures")
     made.steps.append({"return": [f"${name}" for name in known]})
     return made
 
@@ -60,24 +59,24 @@ def _block(draw: DrawFn, made: Workflow, known: list[str], depth: int) -> list[d
 
 
 def _step(draw: DrawFn, made: Workflow, known: list[str], depth: int) -> dict[str, Any]:
-    nested = ["gather", "try"] if depth else []
+    nested = ["gather", "try", "saga", "child"] if depth else []
     match draw(st.sampled_from(["perform", "perform", "perform", "attempt", "decide", "sleep", *nested])):
         case "decide":
-            made.features.add("decisions")
             name = made.named("d")
             known.append(name)
             return {"decide": name, "value": draw(st.integers(1, 3))}
         case "sleep":
-            made.features.add("timers")
             return {"sleep": draw(st.sampled_from(["1s", "40s", "10m", "1h"]))}
         case "gather":
             return _gather(draw, made, known, depth)
+        case "saga":
+            return _saga(draw, made, depth)
+        case "child":
+            return _child(draw, made, known)
         case "try":
             return _try(draw, made, known, depth)
         case "attempt":
             asked = _effect(draw, made, known, GONE if draw(st.booleans()) else "A")
-            if asked["with"]["sku"] == GONE:
-                made.features.add("rejections")
             follows = {"applied": _block(draw, made, [], 0), "rejected": _block(draw, made, [], 0)}
             return {"attempt": asked.pop("effect"), **asked, **follows}
         case _:
@@ -92,14 +91,12 @@ def _effect(draw: DrawFn, made: Workflow, known: list[str], sku: str) -> dict[st
     asked = {"effect": draw(st.sampled_from(list(EFFECTS))), "with": {"sku": sku, "qty": quantity}, "as": name}
     known.append(name)
     if draw(st.booleans()):
-        made.features.add("own keys")
         asked["key"] = f"key-{name}"
     return asked
 
 
 def _gather(draw: DrawFn, made: Workflow, known: list[str], depth: int) -> dict[str, Any]:
     """Each branch gives back what it has come to know; what failed in it is caught outside, or nowhere."""
-    made.features.add("branches")
     branches = []
     for _ in range(draw(st.integers(2, 3))):
         inner = [name for name in known if name.startswith("d")]
@@ -113,11 +110,39 @@ def _gather(draw: DrawFn, made: Workflow, known: list[str], depth: int) -> dict[
 
 def _try(draw: DrawFn, made: Workflow, known: list[str], depth: int) -> dict[str, Any]:
     """A declined effect, or a failure of the workflow's own, in the midst of something, and what follows it."""
-    made.features.add("errors caught")
     asked = _effect(draw, made, [], GONE)
     fails = draw(st.sampled_from([{"fail": "caught"}, {"perform": asked.pop("effect"), **asked}]))
     return {
         "try": [*_block(draw, made, [], depth - 1), fails],
         "except": _block(draw, made, [], depth - 1),
         "finally": _block(draw, made, [], 0) if draw(st.booleans()) else [],
+    }
+
+
+def _saga(draw: DrawFn, made: Workflow, depth: int) -> dict[str, Any]:
+    """Some effects, and mostly a failure behind them, mostly caught around it."""
+    done = [_step(draw, made, [], 0) for _ in range(draw(st.integers(1, 3)))]
+    asked = _effect(draw, made, [], GONE)
+    fails = (
+        [draw(st.sampled_from([{"fail": "undone"}, {"perform": asked.pop("effect"), **asked}]))] if draw(st.integers(0, 4)) else []
+    )
+    saga = {"saga": made.named("s"), "do": [*done, *fails]}
+    return {"try": [saga], "except": _block(draw, made, [], depth - 1)} if draw(st.integers(0, 4)) else saga
+
+
+def _child(draw: DrawFn, made: Workflow, known: list[str]) -> dict[str, Any]:
+    """A child that comes to something, waited for here, at the end, or not at all."""
+    inner: list[str] = []
+    steps = [_step(draw, made, inner, 0) for _ in range(draw(st.integers(1, 3)))]
+    name = made.named("c")
+    known.append(name)
+    how = draw(st.sampled_from(["call", "call", "start", "detach"]))
+    returned = {"return": ["$input", *(f"${one}" for one in inner)]}
+    return {
+        "child": f"child-{name}",
+        "run_id": f"run-{name}",
+        "how": how,
+        "with": draw(st.integers(0, 9)),
+        "do": [*steps, returned],
+        "as": name,
     }

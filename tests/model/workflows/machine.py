@@ -48,7 +48,7 @@ class Histories(RuleBasedStateMachine):
 
     @initialize(workflow=workflows(), is_async=st.booleans())
     def begin(self, workflow: Workflow, is_async: bool) -> None:
-        self.workflow, self.kills, self.passed, self.faults = workflow, 0, timedelta(0), 0
+        self.kills, self.passed, self.faults = 0, timedelta(0), 0
         self.scenario = Scenario.model_validate(
             {
                 "scenario": "drawn",
@@ -132,28 +132,27 @@ class Histories(RuleBasedStateMachine):
             return
         try:
             self.settle()
-            self.require(differences(meaning_of(self.scenario.workflow), self.play))  # type: ignore[arg-type]  # it has steps
-            self.tally.add(self.workflow.features, self.kills)
+            meaning = meaning_of(self.scenario.workflow)  # type: ignore[arg-type]  # it has steps
+            self.require(differences(meaning, self.play))
+            self.tally.add(meaning.features, self.kills)
         finally:
             self.play.stage.end()
 
     def settle(self) -> None:
-        """Whoever stands still goes on, then one undisturbed process after the other recovers the run until it is settled."""
+        """Whoever stands still goes on, then one undisturbed process after the other recovers what is open until all of it is settled."""
         for name in self.standing:
             self.go(said(resume=name), None)
         for _ in range(LOOKS_MAX):
-            row = self.play.journal.find(RUN)
-            if row is not None and row.status.settled:
+            rows = [row for row in self.play.journal.runs() if not row.status.settled]
+            if not rows and self.play.journal.find(RUN) is not None:
                 return
-            if (
-                row is not None
-                and row.next_look_us is not None
-                and (left := row.next_look_us - self.play.stage.clock.wall_us()) > 0
-            ):
+            looks = [row.next_look_us for row in rows if row.next_look_us is not None]
+            if rows and len(looks) == len(rows) and (left := min(looks) - self.play.stage.clock.wall_us()) > 0:
                 self.make(said(advance=timedelta(milliseconds=-(-left // 1000))))
-            self.go(self.comes(), None)
+            for run_id in [row.run_id for row in rows] or [RUN]:
+                self.go(self.comes(run_id), None)
             self.promises_hold()
-        self.require([f"the run is {row.status.value if row else 'not there'} after {LOOKS_MAX} recoveries"])
+        self.require([f"{row.run_id} is {row.status.value} after {LOOKS_MAX} recoveries" for row in rows])
 
     # -- moves ---------------------------------------------------------------------------------------------------------
 
@@ -163,13 +162,13 @@ class Histories(RuleBasedStateMachine):
         moment = self.play.moment
         return [*moment.others, *([moment.active] if moment.active is not None else [])]
 
-    def comes(self) -> Any:
+    def comes(self, run_id: str = RUN) -> Any:
         """The next process, under a name of its own."""
         self.names += 1
         name = f"P{self.names}"
-        if self.play.journal.find(RUN) is None:
+        if self.play.journal.find(run_id) is None:
             return said(run=name)
-        return said(recover=name, wait=timedelta(minutes=2))
+        return said(recover=name, id=run_id, wait=timedelta(minutes=2))
 
     def go(self, move: Any, places: int | None) -> None:
         """Start or go on, so many named places or to the end."""
