@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from recovery.definitions.workflow import Workflow, workflow
     from recovery.engine import AsyncEngine, Engine
     from recovery.redaction import Redacted, Secret
+    from recovery.upcasting import upcaster, versioned
 
 __version__ = "0.1.0"
 
@@ -101,6 +102,8 @@ _HOMES = {
     "Unreachable": "recovery.definitions.answer",
     "Workflow": "recovery.definitions.workflow",
     "effect": "recovery.definitions.effect",
+    "upcaster": "recovery.upcasting",
+    "versioned": "recovery.upcasting",
     "workflow": "recovery.definitions.workflow",
 }
 _MODULES = {"contracts", "errors"}
@@ -159,6 +162,8 @@ __all__ = [
     "contracts",
     "effect",
     "errors",
+    "upcaster",
+    "versioned",
     "workflow",
 ]
 

@@ -19,10 +19,11 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from recovery.core.entries import JSON
 from recovery.core.errors import DefinitionError, ValueNotStorable, ValueUnreadable
 from recovery.core.ids import digest_bytes
-from recovery.core.showing import ESCAPED, MARKED, Veiled, revealed
+from recovery.core.showing import ESCAPED, MARKED, VERSIONED, Veiled, revealed
 from recovery.frozen import STAND_INS, thawed
 from recovery.identical import DEPTH_MAX, Difference, difference, unfit
 from recovery.redaction import KEPT, MARK, Unplaced, Veils, uncovered
+from recovery.upcasting import Models, Outdated, Tagged, stored_tag, tagged
 
 T = TypeVar("T")
 
@@ -48,6 +49,7 @@ class Codec(Generic[T]):
             if not self.adapter.pydantic_complete:
                 self.adapter.rebuild()
             self.veils = Veils(self.adapter)
+            self.models = Models(self.adapter)
         except Exception as error:  # pydantic raises its own errors, NameError and TypeError here
             problem = f"the type {self.title} has no JSON form"
             advice = "Use JSON types, dataclasses, TypedDicts, enums or pydantic models, resolvable where the definition stands."
@@ -65,6 +67,8 @@ class Codec(Generic[T]):
             tree = self._dumped(value, "json")
             if self.veils.wrapped:
                 tree = uncovered(tree, self._dumped(value, "python"))
+            if self.models.any:
+                tree = tagged(value, tree)
             stored = _seal(tree, root)
             text = dumps(stored)
         except Exception as error:  # noqa: BLE001  # serializers are the user's code and may raise anything
@@ -88,7 +92,7 @@ class Codec(Generic[T]):
             return self._read(dumps(stored))
         except ValidationError as error:
             path, problem = _explained(error, root)
-        except (ValueError, TypeError, RecursionError) as error:
+        except (ValueError, TypeError, RecursionError, Outdated) as error:
             path, problem = root, str(error)
         except Exception as error:  # noqa: BLE001  # a validator of the user's, whose words may quote the value
             path, problem = root, f"reading it raises {type(error).__name__}"
@@ -113,7 +117,16 @@ class Codec(Generic[T]):
 
     def _read(self, text: str) -> T:
         if '"$' in text:
-            text = json.dumps(_unseal(json.loads(text)), allow_nan=False)
+            tree = _unseal(json.loads(text), self.models)
+            text = json.dumps(tree, allow_nan=False)
+        else:
+            tree = None
+        try:
+            return self.adapter.validate_json(f"[{text}]", by_alias=True, by_name=True)[0]
+        except ValidationError:
+            if not self.models.undated:
+                raise
+        text = json.dumps(self.models.dated(json.loads(text) if tree is None else tree), allow_nan=False)
         return self.adapter.validate_json(f"[{text}]", by_alias=True, by_name=True)[0]
 
     def _diagnose(self, value: Any, root: str, error: Exception) -> Difference:
@@ -217,6 +230,8 @@ def _seal(tree: Any, path: str, depth: int = 0) -> JSON:
         return [_seal(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(tree)]
     if kind is Veiled:  # read back already, and given again
         return Veiled({MARKED: _seal(tree[MARKED], path, depth + 1)})
+    if kind is Tagged:
+        return stored_tag(tree, _seal(tree.value, path, depth + 1))
     if kind is not dict:
         raise _Unsealable(
             Difference(path, f"{kind.__name__} is not a JSON type", "Use JSON types, dataclasses or pydantic models.")
@@ -236,9 +251,10 @@ def _seal_key(key: Any, path: str) -> str:
     return key
 
 
-def _unseal(stored: JSON) -> Any:
+def _unseal(stored: JSON, models: Models) -> Any:
+    """The JSON that pydantic reads: integers, a user's objects and secrets as they were, and versioned models up to date."""
     if isinstance(stored, list):
-        return [_unseal(item) for item in stored]
+        return [_unseal(item, models) for item in stored]
     if not isinstance(stored, dict):
         return stored
     if len(stored) == 1:
@@ -246,12 +262,14 @@ def _unseal(stored: JSON) -> Any:
         if tag == _INT and isinstance(inner, str):
             return int(inner)
         if tag == ESCAPED and isinstance(inner, dict):
-            return {key: _unseal(item) for key, item in inner.items()}
+            return {key: _unseal(item, models) for key, item in inner.items()}
         if tag == MARKED:
-            return _unseal(inner)
+            return _unseal(inner, models)
+        if tag == VERSIONED:
+            return models.current(_unseal(inner, models))
         if tag.startswith("$"):
             raise ValueError(f"unknown tag {tag!r}")
-    return {key: _unseal(item) for key, item in stored.items()}
+    return {key: _unseal(item, models) for key, item in stored.items()}
 
 
 def _compared(value: Any, copy: Any, root: str) -> Difference | None:

@@ -372,8 +372,16 @@ class IncompatibleVersion(ReplayError):
 class ValueUnreadable(ReplayError):
     template = (
         "{where}: the stored value at {path} does not fit {type} ({problem}). Nothing was sent or changed. "
-        "Run it with the code that wrote it, or make the type accept both forms."
+        "Run it with the code that wrote it, make the type accept both forms, or declare its version with `@versioned` and an upcaster."
     )
+
+    def in_entry(self, run_id: str, seq: int, step: str) -> ValueUnreadable:
+        """The same, of a value in an entry of a run's journal; one that names its entry already as it is."""
+        if "seq" in self.fields:
+            return self
+        place = f"Run {run_id!r}, entry {seq}" + (f", step {step}" if step else "")
+        named = {**self.fields, "where": f"{place}, {self.fields['where']}"}
+        return ValueUnreadable(**named, run_id=run_id, seq=seq, step=step)
 
 
 class CheckpointError(RecoveryError):

@@ -26,7 +26,7 @@ from recovery.core.errors import (
 )
 from recovery.core.gathering import Gate, Gathering
 from recovery.core.history import DecisionStep, EffectStep, History, Step
-from recovery.core.ids import ROOT, branch_of, check_step_name, step_id
+from recovery.core.ids import ROOT, branch_of, check_step_name, other_arguments, step_id
 from recovery.core.misfits import Side, asked_decision, recorded_side
 from recovery.core.operations import Append, Decided, Enter, Leave, Now, Op, Turn
 from recovery.core.order_errors import RunCancelled
@@ -261,7 +261,7 @@ class Execution:
                 await self.append(step, [entry])
         else:
             entry = self.expected(step, recorded, form)
-            if entry.fingerprint and fingerprint and entry.fingerprint != fingerprint:
+            if other_arguments(entry.fingerprint, fingerprint):
                 asked = asked_decision(step, form, fingerprint)
                 raise self.diverge(
                     step, f"a decision from arguments {entry.fingerprint[:12]}", f"one from {fingerprint[:12]}", asked

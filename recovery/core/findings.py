@@ -15,7 +15,7 @@ from recovery.core.entries import JSON, Answered, AnswerKind, Attempt, OutcomeKi
 from recovery.core.facts import Finding
 from recovery.core.history import EffectStep, Noted
 from recovery.core.ids import Epoch
-from recovery.core.showing import revealed
+from recovery.core.showing import bare, revealed, with_parts_of
 from recovery.core.timing import (
     ASKED,
     CANCELLING,
@@ -163,9 +163,10 @@ class Reading:
     def stable(self, value: JSON) -> dict[str, JSON] | None:
         """The stable fields of a receipt's value, or None if the contract names none or some are missing."""
         names = self.contract.stable_fields
-        if not names or self.contract.shown_once or not isinstance(value, dict) or not set(names) <= set(value):
+        parts = bare(value)
+        if not names or self.contract.shown_once or not isinstance(parts, dict) or not set(names) <= set(parts):
             return None
-        return {name: value[name] for name in names}
+        return with_parts_of(value, {name: parts[name] for name in names})  # type: ignore[no-any-return]  # an object either way
 
     def _other_request(self, noted: Noted) -> bool:
         told = noted.answer.fingerprint

@@ -218,7 +218,7 @@ class History:
             if entry.observation is not None:
                 self._observe(effect, entry.observation)
             self._require(all(0 < seq < self.length for seq in entry.evidence), "evidence must stand earlier in the journal")
-            effect.settled = entry
+            effect.settled, effect.settled_seq = entry, self.length
             self.completed.append(entry.step)
             if (
                 outer := branch_of(entry.step)

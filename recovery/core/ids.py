@@ -89,6 +89,16 @@ def digest_bytes(*parts: bytes) -> str:
     return state.hexdigest()
 
 
+MODELS: Final = "@"
+"""Stands between the fingerprint of a decision's arguments and the versions of the models among them."""
+
+
+def other_arguments(recorded: str, asked: str) -> bool:
+    """Whether a decision was made from other arguments. Of models in another version than now that cannot be told from their fingerprint."""
+    (before, _, then), (after, _, now) = recorded.partition(MODELS), asked.partition(MODELS)
+    return bool(before and after) and then == now and before != after
+
+
 def derive_key(namespace: str, run_id: str, step: str, generation: int = 0) -> str:
     """The idempotency key of a step that names none: UUID-shaped (36 ASCII characters fit every carrier we know).
 

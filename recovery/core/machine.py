@@ -224,7 +224,7 @@ class Machine(Execution):
             wanted=self.history.cancelled is None or bool(request.undoes),
             scope_changed=effect.intent.scope != request.scope,
             replay_fingerprint=request.fingerprint,
-            same_bytes=self.same_bytes,
+            same_bytes=self.same_bytes and request.same_bytes,
         )
 
     async def _attempt(

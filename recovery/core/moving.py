@@ -119,4 +119,5 @@ def _renamed(step: Step, name: str) -> Step:
         verdicts=[replace(verdict, step=name) for verdict in step.verdicts],
         settled=None if step.settled is None else replace(step.settled, step=name),
         overrides=[replace(override, step=name) for override in step.overrides],
+        settled_seq=step.settled_seq,
     )

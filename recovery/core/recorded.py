@@ -54,6 +54,7 @@ class EffectStep:
     verdicts: list[Verdict] = field(default_factory=list)
     settled: Settled | None = None
     overrides: list[Override] = field(default_factory=list)
+    settled_seq: int = 0  # of the entry that settles it
 
     @property
     def step(self) -> str:

@@ -18,6 +18,9 @@ MARKED: Final = "$secret"
 ESCAPED: Final = "$dict"
 """{"$dict": {...}}: a user's object that has one key, and that key looks like a mark."""
 
+VERSIONED: Final = "$model"
+"""{"$model": {"name": ..., "version": ..., "value": {...}}}: a value whose model says which version of it this is."""
+
 MARGIN: Final = 4
 """Characters: a shorter secret is not looked for in texts, where it would cut words apart."""
 
@@ -53,17 +56,28 @@ class Withheld:
 
 
 def shown(value: JSON) -> JSON:
-    """The value as plain JSON for people and for `--json`."""
+    """The value as plain JSON for people and for `--json`: what a model says of its version is nobody's business but the codec's."""
     if isinstance(value, Withheld):
         return value.shown()
     if is_secret(value):
         return {"$withheld": "secret"}
-    return _with_parts(value, shown)
+    return _with_parts(bare(value), shown)
 
 
 def revealed(value: JSON) -> JSON:
-    """The value without the marks of secrets: what is compared, and what a fingerprint is made of. Never for anybody's eyes."""
-    return revealed(value[MARKED]) if is_secret(value) else _with_parts(value, revealed)
+    """The value without the marks of secrets and without versions: what is compared, and what a fingerprint is made of. Never for anybody's eyes."""
+    return revealed(value[MARKED]) if is_secret(value) else _with_parts(bare(value), revealed)
+
+
+def bare(value: JSON) -> JSON:
+    """The value without the version that it says of itself."""
+    inner = value.get(VERSIONED) if isinstance(value, dict) and len(value) == 1 else None
+    return inner["value"] if isinstance(inner, dict) and "value" in inner else value
+
+
+def with_parts_of(value: JSON, parts: JSON) -> JSON:
+    """Other parts, with the version that a value says of itself."""
+    return {VERSIONED: {**value[VERSIONED], "value": parts}} if bare(value) is not value else parts
 
 
 def _with_parts(value: JSON, change: Callable[[JSON], JSON]) -> JSON:

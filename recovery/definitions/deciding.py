@@ -18,13 +18,16 @@ from pydantic_core import to_jsonable_python
 from recovery import codec
 from recovery.codec import Codec
 from recovery.core.entries import JSON
+from recovery.core.ids import MODELS
 from recovery.definitions.retry import Retried, Retry
 from recovery.identical import unfit
+from recovery.upcasting import versions_in
 
 
 @dataclass(frozen=True, slots=True)
 class Deciding:
-    """`function(*args, **kwargs)`, made once and journaled. `fingerprint`: of its arguments, "" where they have no JSON form."""
+    """`function(*args, **kwargs)`, made once and journaled. `fingerprint`: of its arguments, and behind it the versions of the versioned models
+    among them."""
 
     name: str
     function: Callable[..., Any]
@@ -52,7 +55,7 @@ class Deciding:
         return _codec_of(self.function).encode(value, where=f"decision {self.name!r}")
 
     def decode(self, value: JSON) -> Any:
-        return _codec_of(self.function).decode(value)
+        return _codec_of(self.function).decode(value, where=f"decision {self.name!r}")
 
 
 @lru_cache(maxsize=1024)
@@ -69,7 +72,9 @@ def _fingerprint(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Of every argument that has a JSON form, and of the types of those that have none (clients, open files, and sets, whose order is
     another one in each process): a prompt beside a client is still compared."""
     forms = {"args": [_form(value) for value in args], "kwargs": {name: _form(value) for name, value in kwargs.items()}}
-    return codec.fingerprint(forms)
+    models = versions_in([*args, *kwargs.values()])
+    told = ",".join(f"{name}={models[name]}" for name in sorted(models))
+    return codec.fingerprint(forms) + (f"{MODELS}{told}" if told else "")
 
 
 def _form(value: Any) -> JSON:

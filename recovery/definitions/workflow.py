@@ -14,7 +14,8 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overloa
 
 from recovery.codec import Codec, fingerprint
 from recovery.core.entries import JSON
-from recovery.core.errors import DefinitionError, ValueNotStorable
+from recovery.core.errors import DefinitionError, ValueNotStorable, ValueUnreadable
+from recovery.core.ids import ROOT
 from recovery.definitions.async_run import AsyncRun
 from recovery.definitions.child import BoundWorkflow
 from recovery.definitions.effect import IN_WORKFLOW, Effect
@@ -105,13 +106,22 @@ class Workflow(Generic[P, R]):
         """The digest of an input: the same run id must always come with the same one."""
         return fingerprint({"workflow": self.name, "input": dict(stored)})
 
+    def reads_as(self, recorded: Mapping[str, JSON], digest: str) -> bool:
+        """Whether a recorded input, read as its models are today, is the one of this digest. Raises ValueUnreadable."""
+        if not any(codec.models.any for codec in self.signature.parameters.values()):
+            return False
+        return self.digest(self.signature.encode((), self.arguments(recorded))) == digest
+
     def arguments(self, stored: Mapping[str, JSON]) -> dict[str, Any]:
         """Fresh arguments for one execution, by name. Raises ValueUnreadable."""
         return self.signature.decode(stored)
 
     def invoke(self, run: Run | AsyncRun, stored: Mapping[str, JSON]) -> Any:
         """Execute the body. A coroutine for an async workflow."""
-        arguments = self.arguments(stored)
+        try:
+            arguments = self.arguments(stored)
+        except ValueUnreadable as error:
+            raise error.in_entry(run.run_id, 1, ROOT) from error
         return self.fn(run, **arguments) if self.undoing is None else self.undoing.around(self.fn, run, arguments)
 
     def encode_result(self, value: R) -> JSON:

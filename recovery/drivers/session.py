@@ -39,6 +39,7 @@ from recovery.definitions.registry import check_complete
 from recovery.definitions.run import Applied, Rejected
 from recovery.definitions.speaking import spoken
 from recovery.definitions.wait import Wait
+from recovery.drivers.reading import fingerprint_of, reading
 from recovery.drivers.undoing import Stretches, Undoing
 from recovery.drivers.wanting import Wanting
 from recovery.logs import logger
@@ -107,7 +108,8 @@ class Session:
             environment=effect.environment.name,
             scope=effect.environment.current_scope(),
             key=name,
-            fingerprint=bound.fingerprint,
+            fingerprint=(known_as := fingerprint_of(self.machine, step, bound)),
+            same_bytes=known_as == bound.fingerprint,
             arguments=bound.stored,
             contract=effect.contract,
             timeout_us=microseconds(effect.timeout),
@@ -165,7 +167,8 @@ class Session:
     def _decided(self, deciding: Deciding, decision: Decision) -> Any:
         if decision.error:
             raise DecisionFailed(run_id=self.run_id, step=decision.step, error=decision.error, message=decision.value)
-        return deciding.decode(decision.value)
+        with reading(self.machine, decision.step):
+            return deciding.decode(decision.value)
 
     async def perform(self, step: str, bound: Bound[Any], key: str | None) -> Any:
         """The effect's value, or the error that its outcome stands for."""
@@ -193,9 +196,11 @@ class Session:
         about = {"run_id": self.run_id, "step": step, "effect": effect.name, "key": key, "reason": settled.reason or settled.row}
         match settled.outcome:
             case OutcomeKind.APPLIED | OutcomeKind.MIXED:
-                return Applied(effect.decode_value(settled.value))
+                with reading(self.machine, settled.step):
+                    return Applied(effect.decode_value(settled.value))
             case OutcomeKind.REJECTED:
-                return Rejected(effect.decode_rejection(settled.error, settled.value))
+                with reading(self.machine, settled.step):
+                    return Rejected(effect.decode_rejection(settled.error, settled.value))
             case OutcomeKind.APPLIED_WITHOUT_VALUE:
                 if effect.accepts_none:
                     return Applied(None)
