@@ -283,7 +283,7 @@ def fold(run_id: str, entries: Iterable[Entry], late: Iterable[Observation] = ()
     for entry in entries:
         history.add(entry)
     for observation in late:
-        step = history.places.now(step_of(observation), observation.epoch)
+        step = history.places.called_now(step_of(observation), observation.epoch)
         effect = history.steps.get(step) if step is not None else None
         if isinstance(effect, EffectStep) and step is not None:
             placed = _placed(effect, replace(observation, step=step))

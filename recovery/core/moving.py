@@ -42,7 +42,7 @@ class Places:
             return self.named[step]
         return f"{step}~{self.retired[step]}" if step in self.retired else step
 
-    def now(self, step: str, epoch: str) -> str | None:
+    def called_now(self, step: str, epoch: str) -> str | None:
         """What a step is called now that somebody of this epoch speaks of; None: it was dropped."""
         spoke = Epoch.parse(epoch)
         called: str | None = step
