@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from recovery import contracts, errors
     from recovery.core.compensation import Compensated
     from recovery.core.entries import Status
+    from recovery.core.inheritance import Forbid, NewKey, Reuse
     from recovery.core.policy import Budget, Lease
     from recovery.core.reasons import ParkingReason
     from recovery.definitions.answer import (
@@ -72,6 +73,7 @@ _HOMES = {
     "Effect": "recovery.definitions.effect",
     "Environment": "recovery.definitions.effect",
     "Expired": "recovery.definitions.answer",
+    "Forbid": "recovery.core.inheritance",
     "Foreign": "recovery.definitions.answer",
     "Found": "recovery.definitions.answer",
     "Gone": "recovery.definitions.answer",
@@ -81,6 +83,7 @@ _HOMES = {
     "Migrated": "recovery.definitions.migration",
     "Mismatch": "recovery.definitions.answer",
     "NameTaken": "recovery.definitions.rejection",
+    "NewKey": "recovery.core.inheritance",
     "NotSent": "recovery.definitions.answer",
     "ParkingReason": "recovery.core.reasons",
     "Proposal": "recovery.definitions.recovered",
@@ -93,6 +96,7 @@ _HOMES = {
     "Rejection": "recovery.definitions.rejection",
     "ReplyWas": "recovery.definitions.answer",
     "Retry": "recovery.definitions.retry",
+    "Reuse": "recovery.core.inheritance",
     "Run": "recovery.definitions.run",
     "RunInfo": "recovery.definitions.recovered",
     "Secret": "recovery.redaction",
@@ -130,6 +134,7 @@ __all__ = [
     "Engine",
     "Environment",
     "Expired",
+    "Forbid",
     "Foreign",
     "Found",
     "Gone",
@@ -139,6 +144,7 @@ __all__ = [
     "Migrated",
     "Mismatch",
     "NameTaken",
+    "NewKey",
     "NotSent",
     "ParkingReason",
     "Proposal",
@@ -151,6 +157,7 @@ __all__ = [
     "Rejection",
     "ReplyWas",
     "Retry",
+    "Reuse",
     "Run",
     "RunInfo",
     "Secret",

@@ -73,7 +73,7 @@ from recovery.core.errors import (
     WaitLapsed,
     WorkflowUnknown,
 )
-from recovery.core.order_errors import RunCancelled, RunPaused
+from recovery.core.order_errors import EffectForbidden, RunCancelled, RunPaused
 
 __all__ = [
     "AnswerPending",
@@ -92,6 +92,7 @@ __all__ = [
     "DefinitionError",
     "Diverged",
     "EffectError",
+    "EffectForbidden",
     "EffectInDoubt",
     "EffectInterrupted",
     "ExitCode",

@@ -59,7 +59,7 @@ async def observe(run_id: str, step: str, answered: Answered, source: Source) ->
             advice="Observe Found, Refused, Gone, Closed, Mismatch or Foreign, and a batch with its effect, when every item is decided.",
         )  # fmt: skip
     loaded = await Use(lambda journal: _loaded(journal, run_id))
-    effect = loaded.history.steps.get(step)
+    effect = loaded.history.known(step)
     if not isinstance(effect, EffectStep):
         raise NotObservable(
             run_id=run_id, step=step, problem="the run has no effect at that step", advice=f"See `recover show {run_id}`."

@@ -7,19 +7,19 @@ and is never taken for another's; a parent is told only after the child's outcom
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
 from recovery import codec
 from recovery.claims import World, find, load, owned
-from recovery.core.chain import chained, genesis
+from recovery.core.chain import Row, chained, genesis
 from recovery.core.child_errors import ChildOpen, ChildRefused
 from recovery.core.children import is_news, noted, open_children, standing
-from recovery.core.entries import Opened, OutcomeKind, Status, Verb
+from recovery.core.entries import Entry, Opened, OutcomeKind, Status, Verb, kind_of, step_of
 from recovery.core.errors import LeaseUnavailable, WorkflowUnknown
-from recovery.core.ids import ROOT, Epoch, digest_bytes, step_id
+from recovery.core.ids import Epoch, digest_bytes, step_id
 from recovery.core.instants import instant_us
 from recovery.core.kin import DEPTH_MAX, Ended, NewChild, Open
 from recovery.core.machine import Machine
@@ -27,7 +27,7 @@ from recovery.core.operations import Append, Now, Op, Use
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered
 from recovery.obeying import message
-from recovery.ports import Message, NewRun, RunRow
+from recovery.ports import Message, NewRun, Payload, RunRow
 from recovery.storage.reading import Loaded
 from recovery.storage.resting import rest as at_rest
 from recovery.storage.writer import Writer
@@ -42,14 +42,19 @@ Bring = Callable[[World, RunRow], Coroutine[Op[Any], Any, Recovered[Any]]]
 """Brings an existing run as far as it can be brought."""
 
 
-async def opened(world: World, run_id: str, first: Opened, status: Status) -> RunRow | None:
-    """Store a run and its first entry, owned by us. None: somebody else took the run id."""
+async def opened(world: World, run_id: str, first: Opened, status: Status, more: Sequence[Entry] = ()) -> RunRow | None:
+    """Store a run and its first entries in one commit, owned by us. None: somebody else took the run id."""
     namespace, incarnation = await Use(lambda journal: (journal.namespace(), journal.incarnation()))
-    owner = world.owner()
-    rested = at_rest(first)
-    row = chained(genesis(namespace, run_id), 1, "opened", ROOT, rested.body, Epoch(incarnation, 1), world.token())
+    owner, token, previous = world.owner(), world.token(), genesis(namespace, run_id)
+    rows: list[Row] = []
+    payloads: dict[str, Payload] = {}
+    for seq, entry in enumerate((first, *more), 1):
+        rested = at_rest(entry)
+        payloads |= {payload.digest: payload for payload in rested.payloads}
+        rows.append(chained(previous, seq, kind_of(entry), step_of(entry), rested.body, Epoch(incarnation, 1), token))
+        previous = rows[-1].digest
     about = (run_id, first.workflow, first.input_digest, status, owner, world.lease_term_us, first.at_us)
-    new = NewRun(*about, rows=(row,), payloads=rested.payloads)
+    new = NewRun(*about, rows=tuple(rows), payloads=tuple(payloads.values()))
     with around("open"):
         return await owned(run_id, owner, lambda journal: journal.open_run(new))
 
@@ -89,7 +94,7 @@ class Offspring:
             )
             mine = await opened(self.world, child.run_id, first, Status.QUEUED)
             if mine is not None:
-                await _given_up(mine)
+                await given_up(mine)
                 return
             row = await find(child.run_id)
             assert row is not None, "a run id that is taken stays taken"
@@ -197,7 +202,7 @@ async def tell_parent(first: Opened, run_id: str, status: Status) -> None:
         await Use(lambda journal: journal.deliver(ended))
 
 
-async def _given_up(row: RunRow) -> None:
+async def given_up(row: RunRow) -> None:
     assert row.owner is not None
     token = row.owner.token
     with around("release"):

@@ -5,6 +5,8 @@ Owns their JSON documents and exit codes. Invariant: what is printed is what the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from recovery.cli import documents, planning
@@ -13,9 +15,21 @@ from recovery.cli.recovering import appended_since
 from recovery.cli.target import Target, finished
 from recovery.core.entries import Status
 from recovery.core.errors import ExitCode
+from recovery.core.inheritance import Policy, Term
 from recovery.definitions.recovered import Recovered
 from recovery.operators.cancelling import Told
+from recovery.operators.forking import Forked, Restarted
 from recovery.storage.reading import read
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What was said with a fork or a restart."""
+
+    by: str
+    reason: str
+    policies: Mapping[str, Policy]
+    plan: bool
 
 
 def cancel(output: Output, target: Target, run_id: str, *, by: str, reason: str) -> ExitCode:
@@ -67,3 +81,47 @@ def tell(output: Output, target: Target, verb: str, run_id: str, *, by: str, rea
         lambda paper: steering.told(paper, told),
     )
     return ExitCode.SETTLED
+
+
+def fork(output: Output, target: Target, run_id: str, new_run_id: str, said: Order, *, at: str, version: str) -> ExitCode:
+    """A fork, stored; with a plan, only shown."""
+    engine = target.looking() if said.plan else target.engine()
+    try:
+        came = engine.fork(
+            run_id, new_run_id, at=at, policies=said.policies, version=version, by=said.by, reason=said.reason, plan=said.plan
+        )
+        forked: Forked = finished(came)
+    finally:
+        engine.flush()
+    from recovery.console import steering
+
+    output.answer(
+        lambda: _document(forked) | {"plan": said.plan},
+        lambda paper: steering.forked(paper, forked, plan=said.plan),
+    )
+    return ExitCode.SETTLED
+
+
+def restart(output: Output, target: Target, run_id: str, step: str, said: Order) -> ExitCode:
+    """A new generation, ordered; with a plan, only shown."""
+    engine = target.looking() if said.plan else target.engine()
+    try:
+        came = engine.restart(run_id, step, policies=said.policies, by=said.by, reason=said.reason, plan=said.plan)
+        restarted: Restarted = finished(came)
+    finally:
+        engine.flush()
+    from recovery.console import steering
+
+    output.answer(
+        lambda: _document(restarted) | {"status": restarted.status.value, "plan": said.plan},
+        lambda paper: steering.restarted(paper, restarted, plan=said.plan),
+    )
+    return ExitCode.SETTLED
+
+
+def _document(made: Forked | Restarted) -> dict[str, Any]:
+    return asdict(made) | {"terms": [_term(term) for term in made.terms]}
+
+
+def _term(term: Term) -> dict[str, Any]:
+    return term.to_json()  # type: ignore[no-any-return]  # an object

@@ -26,6 +26,7 @@ def show(paper: Paper, info: RunInfo, loaded: Loaded, *, limit: int) -> Renderab
         ("epoch", info.epoch if info.status.settled else f"{info.epoch}, held by {worker}"),
         ("journal", f"{info.entries:,} entries, verified, head {words.digest(run.head_digest)}"),
     ]
+    rows += _ancestry(loaded)
     if info.next_look is not None:
         rows.append(("next look", info.next_look.strftime("%Y-%m-%d %H:%M:%S UTC")))
     entries = [(row.seq, str(row.epoch), entry) for row, entry in zip(loaded.rows, loaded.entries, strict=True)]
@@ -37,3 +38,18 @@ def show(paper: Paper, info: RunInfo, loaded: Loaded, *, limit: int) -> Renderab
     head = paper.panel(f"run {words.bounded(info.run_id)}", facts(rows), STYLES[info.status].removeprefix("bold "))
     against = [contradictions.panel(paper, one) for one in undone(loaded.history, loaded.contracts, {}, loaded.highest_us)]
     return Group(head, *against, timeline(told, limit=limit))
+
+
+def _ancestry(loaded: Loaded) -> list[tuple[str, RenderableType]]:
+    """Where the run comes from, which generation it is in, and who cancelled it."""
+    opened, history = loaded.opened, loaded.history
+    rows: list[tuple[str, RenderableType]] = []
+    if opened.forked_from:
+        where = f"in front of {words.bounded(opened.forked_at)}" if opened.forked_at else "behind its last step"
+        rows.append(("forked from", f"run {words.bounded(opened.forked_from)} {where}, head {words.digest(opened.forked_head)}"))
+    if history.generation > 1:
+        left = ", ".join(words.bounded(step) for step in history.superseded)
+        rows.append(("generation", f"{history.generation}; left behind: {left}"))
+    if history.cancelled is not None and history.ended is None:
+        rows.append(("cancelled by", f"{words.bounded(history.cancelled.by)}: {words.bounded(history.cancelled.reason)}"))
+    return rows

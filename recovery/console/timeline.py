@@ -35,6 +35,7 @@ from recovery.core.entries import (
     Verdict,
 )
 from recovery.core.ids import ROOT, branch_of
+from recovery.core.inheritance import Term
 from recovery.core.instants import iso
 
 _LINES_MAX: Final = 200
@@ -114,6 +115,9 @@ def _told(entry: Entry, contracts: dict[str, Contract]) -> Iterator[Line]:
     match entry:
         case Opened():
             text = f"workflow {words.bounded(entry.workflow)}, version {words.bounded(entry.version)}"
+            if entry.forked_from:
+                where = f"in front of {words.bounded(entry.forked_at)}" if entry.forked_at else "behind its last step"
+                text += f", forked from run {words.bounded(entry.forked_from)} {where}, head {words.digest(entry.forked_head)}"
             whose = (f"child of run {entry.parent}, step {entry.parent_step}",) if entry.parent else ()
             yield Line("opened", entry.at_us, "", text, (f"input {words.value(entry.input)}", *whose))
         case Decision():
@@ -142,6 +146,8 @@ def _decision(entry: Decision) -> Line:
             return Line("decided", entry.at_us, entry.step, f"{entry.value} branches" if entry.value != 1 else "a branch")
         case entries.NOW:
             return Line("decided", entry.at_us, entry.step, f"the time is {iso(entry.value)}")
+        case entries.INHERITED | entries.FORBIDDEN | entries.ANEW:
+            return _inherited(entry)
         case entries.TIMER:
             return Line("decided", entry.at_us, entry.step, f"to sleep until {iso(entry.value)}")
         case entries.WAIT | entries.ANSWER | entries.LAPSED | entries.UNFIT | entries.PUBLISHED:
@@ -181,6 +187,21 @@ def _about_child(entry: Decision) -> Line:
     if settled.outcome is OutcomeKind.APPLIED:
         return Line("adopted", entry.at_us, entry.step, f"{words.value(settled.value)} from child {run_id}")
     return Line("adopted", entry.at_us, entry.step, f"the failure of child {run_id}: {words.bounded(settled.error)}")
+
+
+def _inherited(entry: Decision) -> Line:
+    """An effect that was done before a fork, or before a restart."""
+    term = Term.from_json(entry.value)
+    whose = f"{words.bounded(term.effect)} of run {words.bounded(term.run_id)}, {words.bounded(term.of_step)}"
+    if entry.form == entries.ANEW:
+        return Line("decided", entry.at_us, entry.step, f"to do {whose}, anew: {words.bounded(term.reason)}")
+    if entry.form == entries.FORBIDDEN or term.settled is None:
+        return Line("rejected", entry.at_us, entry.step, f"{whose}, is not to be done again")
+    value = "" if term.settled.value is None else f" {words.value(term.settled.value)}"
+    outcome = term.settled.outcome.value.replace("_", " ")
+    return Line(
+        "adopted", entry.at_us, entry.step, f"{outcome}{value}: the receipt of {whose}", (f"key {words.bounded(term.key)}",)
+    )
 
 
 def _intent(entry: Intent, contract: Contract | None) -> Line:
@@ -255,6 +276,14 @@ def _verdict(entry: Verdict) -> Line:
 def _override(entry: Override) -> Line:
     why = f": {words.bounded(entry.reason)}" if entry.reason else ""
     details = [f"grounds {words.bounded(entry.grounds)}, digest {words.digest(entry.grounds_digest)}"] if entry.grounds else []
+    if entry.from_step:
+        details.append(f"a new generation begins at {words.bounded(entry.from_step)}")
+    for body in entry.terms or ():
+        term = Term.from_json(body)
+        details.append(
+            f"{words.bounded(term.step)}: {term.policy.replace('_', ' ')}"
+            + (f", {words.bounded(term.reason)}" if term.reason else "")
+        )
     if entry.attempts is not None:
         details.append(f"{entry.attempts} attempts may have left in all")
     return Line("operator", entry.at_us, entry.step, f"{entry.verb.value} by {words.bounded(entry.by)}{why}", tuple(details))

@@ -17,6 +17,7 @@ from recovery.core.exitcodes import ExitCode
 from recovery.core.gathering import Waiting
 from recovery.core.history import History
 from recovery.core.ids import branch_of
+from recovery.core.inheriting import check_start
 from recovery.core.kin import Ended, Family, NewChild, Open
 from recovery.core.machine import Machine
 from recovery.core.operations import Now, Turn
@@ -39,6 +40,7 @@ _BY_CODE: Final = {
 async def start(machine: Machine, step: str, child: NewChild) -> None:
     """Start a child, or come to one that was started. Its run is stored when this returns. Raises Unwind and ChildRefused."""
     kin = machine.kin
+    await check_start(machine, step, child.workflow, child.recorded(0, CHILD).fingerprint)
     _hold(machine, child)
     recorded = machine.history.steps.get(step)
     if recorded is None:

@@ -164,6 +164,9 @@ class Opened:
     parent_step: str = ""  # where it did
     depth: int = 0  # how many runs are above it
     detached: bool = False  # its parent neither waits for it nor takes it along when it is cancelled
+    forked_from: str = ""  # the run whose prefix this one takes over; "" for a run that begins at its beginning
+    forked_at: str = ""  # that run's first step that is not taken over; "": it had no later one
+    forked_head: str = ""  # the digest of that run's head then
 
 
 BRANCHES: Final = "branches"
@@ -173,6 +176,9 @@ UUID: Final = "uuid"
 TIMER: Final = "timer"
 FIRED: Final = "fired"
 PATCHED: Final = "patched"
+INHERITED: Final = "inherited"
+ANEW: Final = "anew"
+FORBIDDEN: Final = "forbidden"
 UNDOING: Final = "undoing"
 DEADLINE: Final = "deadline"
 CHILD: Final = "child"
@@ -189,6 +195,9 @@ FORMS: Final = {
     TIMER: "a timer",
     FIRED: "the end of a timer",
     PATCHED: "a patch",
+    INHERITED: "an inherited effect",
+    ANEW: "an effect that is done anew",
+    FORBIDDEN: "an effect that is not to be done again",
     UNDOING: "an undoing",
     DEADLINE: "a deadline",
     CHILD: "the start of a child",
@@ -247,6 +256,8 @@ class Verb(StrEnum):
     PAUSE = "pause"  # the run begins nothing new until it is resumed; what is under way is not lost
     RESUME = "resume"  # it may go on
     MOVE = "move"  # it goes by another version of its workflow from here on, which knows its settled steps under the names that are said
+    FORK = "fork"  # the run was made from another one's prefix, on these terms
+    RESTART = "restart"  # a new generation begins at a step; what was recorded from there on is superseded, on these terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,6 +277,8 @@ class Override:
     steps: JSON = None  # move: [[its new identity, its recorded one or null where room is left for it], ...] in the new order
     dropped: tuple[str, ...] = ()  # move: recorded steps that the new code does not know
     epoch: str = ""  # move: the writer's; what came from earlier epochs speaks of the old names
+    from_step: str = ""  # restart: the first step that is superseded
+    terms: JSON = None  # fork, restart: what is to become of each earlier effect
     message: int | None = None  # the number of the inbox's message that it was taken from; None: written by whoever ordered it
 
 

@@ -7,7 +7,7 @@
                         OverrideRefused, SignalRefused, ListenerAhead
       JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged, StoreUnavailable, RunForgotten
       OwnershipError    LeaseUnavailable, FencedOut, HeadMoved
-      EffectError       EffectInDoubt (CompensationStuck), EffectInterrupted, KeyReused, NotExecuted (RetriesExhausted), OutcomeUnavailable, Unresolved, NotLicensed, KeyStillAsked
+      EffectError       EffectInDoubt (CompensationStuck), EffectInterrupted, EffectForbidden, KeyReused, NotExecuted (RetriesExhausted), OutcomeUnavailable, Unresolved, NotLicensed, KeyStillAsked
       RunFailed, RunCancelled, RunHeld (RunPaused), RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted, TimerPending,
       DeadlinePassed, AnswerPending, WaitLapsed
       ChildFailed

@@ -59,7 +59,7 @@ class Execution:
     _branched: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        self.steps = Steps.of(self.history.run_id, self.history.in_order)
+        self.steps = Steps.of(self.history.run_id, self.history.in_order, self.history.generation)
 
     @property
     def stopped(self) -> Unwind | None:

@@ -12,13 +12,12 @@ from typing import Final
 
 from recovery.core.entries import (
     ADOPTED,
+    ANEW,
     ANSWER,
     AWAITED,
     BRANCHES,
     CHILD,
-    FIRED,
     JSON,
-    LAPSED,
     PATCHED,
     PUBLISHED,
     TIMER,
@@ -45,21 +44,21 @@ from recovery.core.recorded import EffectStep as EffectStep
 from recovery.core.recorded import Noted as Noted
 from recovery.core.recorded import Step as Step
 from recovery.core.showing import secrets_in, without
+from recovery.core.superseding import ENDS_OF_RESTS, still_completed, superseded
 
 DIVERGE: Final = "diverge"
 """The action of a verdict about the whole run: its replay and its record do not fit."""
 
 
-_ENDS_OF_RESTS: Final = frozenset({FIRED, ANSWER, LAPSED})
-"""Forms of decisions that end the step above them."""
-
-_BEGUN: Final = frozenset({BRANCHES, TIMER, PATCHED, UNDOING, WAIT, UNFIT, PUBLISHED})
+_BEGUN: Final = frozenset({ANEW, BRANCHES, TIMER, PATCHED, UNDOING, WAIT, UNFIT, PUBLISHED})
 """Forms of decisions after which no step has come to its outcome."""
 
 
 @dataclass(slots=True)
 class History:
-    """A run as far as its journal knows it. `steps` keeps the order in which steps were first recorded."""
+    """A run as far as its journal knows it. `steps` keeps the order in which steps were first recorded.
+
+    superseded: the steps that a restart left behind, by their own names: they stay known, and nobody judges them any more."""
 
     run_id: str
     opened: Opened | None = None
@@ -74,6 +73,7 @@ class History:
         default_factory=dict
     )  # what was last said of a wait for a child, by step; no step of its own
     heard: set[int] = field(default_factory=set)  # numbers of the messages that were taken in, fit or not
+    superseded: dict[str, Step] = field(default_factory=dict)
     length: int = 0
     places: Places = field(default_factory=Places)  # what orders to change its version made of its steps
 
@@ -87,6 +87,15 @@ class History:
     def in_order(self) -> list[str]:
         """Every recorded step in the order in which code must ask for them, with those that a change of version left room for."""
         return self.places.in_order(step for step, recorded in self.steps.items() if not recorded.beside)
+
+    def known(self, step: str) -> Step | None:
+        """A recorded step, superseded or not."""
+        return self.steps.get(step) or self.superseded.get(step)
+
+    @property
+    def generation(self) -> int:
+        """From 1; each restart begins another one."""
+        return 1 + sum(order.verb is Verb.RESTART for order in self.overrides)
 
     @property
     def held(self) -> Override | None:
@@ -121,10 +130,7 @@ class History:
         """Take the next entry. Raises IllegalHistory if it cannot follow what is there."""
         self.length += 1
         if isinstance(entry, Override) and entry.step == ROOT:
-            self._require(self.opened is not None, "the first entry must open the run")
-            self.overrides.append(entry)
-            if entry.verb is Verb.MOVE:
-                self._move(entry)
+            self._ordered(entry)
             return
         self.divergence = entry if isinstance(entry, Verdict) and entry.action == DIVERGE else None
         if self.divergence is not None:
@@ -143,11 +149,12 @@ class History:
                 return
             self.steps[entry.step] = DecisionStep(self.length, entry)
             if entry.form not in _BEGUN:
-                self.completed.append(branch_of(entry.step) if entry.form in _ENDS_OF_RESTS else entry.step)
+                self.completed.append(branch_of(entry.step) if entry.form in ENDS_OF_RESTS else entry.step)
             if entry.form in {ANSWER, UNFIT}:
                 self.heard.add(entry.value["number"])
         elif isinstance(entry, Intent):
-            self._require(entry.step not in self.steps, f"step {entry.step} is recorded twice")
+            anew = self._is_anew(entry.step)
+            self._require(anew or entry.step not in self.steps, f"step {entry.step} is recorded twice")
             effect = EffectStep(self.length, entry)
             self.steps[entry.step] = effect
             if entry.attempt is not None:
@@ -158,6 +165,15 @@ class History:
         else:
             self._about_effect(entry)
 
+    def _ordered(self, order: Override) -> None:
+        """Take an order about the run itself."""
+        self._require(self.opened is not None, "the first entry must open the run")
+        self.overrides.append(order)
+        if order.verb is Verb.MOVE:
+            self._move(order)
+        if order.verb is Verb.RESTART:
+            self._restart(order)
+
     def _move(self, order: Override) -> None:
         """The run goes by another version of its code from here on, under whose names its steps are known."""
         self._require(self.ended is None and not self.unsettled, "only a run whose steps are all settled can change its version")
@@ -166,6 +182,26 @@ class History:
         except ValueError as error:
             raise self._illegal(str(error)) from error
         self.divergence = None
+
+    def _restart(self, order: Override) -> None:
+        """Leave behind what was recorded from a step on."""
+        self._require(self.ended is None, "a run that has ended begins no generation")
+        try:
+            gone = superseded(self.steps, order.from_step)
+        except ValueError as error:
+            raise self._illegal(str(error)) from error
+        self.superseded |= gone
+        self.completed = still_completed(self.completed, gone)
+        self.steps = {name: step for name, step in self.steps.items() if name not in gone}
+        self.children = {run_id: start for run_id, start in self.children.items() if start.step not in gone}
+        self.adopted = {run_id: end for run_id, end in self.adopted.items() if end.step not in gone}
+        self.awaited = {step: said for step, said in self.awaited.items() if step in self.steps}
+        self.divergence = None
+
+    def _is_anew(self, step: str) -> bool:
+        """Whether a fork recorded that this inherited effect is to be done anew: its intent then stands in the place of that."""
+        there = self.steps.get(step)
+        return isinstance(there, DecisionStep) and there.decision.form == ANEW
 
     def _repeats_a_rest(self, entry: Decision) -> bool:
         """Whether this says once more what the run rests for, so that its row says it too. It may never say otherwise."""
@@ -284,7 +320,7 @@ def fold(run_id: str, entries: Iterable[Entry], late: Iterable[Observation] = ()
         history.add(entry)
     for observation in late:
         step = history.places.called_now(step_of(observation), observation.epoch)
-        effect = history.steps.get(step) if step is not None else None
+        effect = history.known(step) if step is not None else None
         if isinstance(effect, EffectStep) and step is not None:
             placed = _placed(effect, replace(observation, step=step))
             if all(noted.observation != placed for noted in effect.observations):

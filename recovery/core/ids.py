@@ -17,6 +17,7 @@ from recovery.core.errors import InvalidName
 RUN_ID_LENGTH_MAX: Final = 128  # characters
 RUN_ID_PATTERN: Final = re.compile(rf"[A-Za-z0-9._:-]{{1,{RUN_ID_LENGTH_MAX}}}")
 STEP_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_GENERATION: Final = re.compile(r"@[0-9]+(?=/|$)")
 KEY_LENGTH_MAX: Final = 255  # characters; the longest carrier in the field (an Idempotency-Key header) takes 255
 SCOPE_LENGTH_MAX: Final = 1000  # characters
 
@@ -73,6 +74,16 @@ def check_scope(environment: str, scope: str) -> str:
 def step_id(parent: str, name: str, occurrence: int) -> str:
     """``parent/name#n``: the identity of a step, assigned at the call. ``occurrence`` counts from 1."""
     return f"{parent}/{name}#{occurrence}" if parent else f"{name}#{occurrence}"
+
+
+def of_generation(step: str, generation: int) -> str:
+    """The identity of a step that is first begun in a generation of its run. In the first one, it is its own."""
+    return step if generation == 1 else f"{step}@{generation}"
+
+
+def base_of(step: str) -> str:
+    """A step without the generations in its path: the place in the workflow, whichever generation comes to it."""
+    return _GENERATION.sub("", step) if "@" in step else step
 
 
 def branch_of(step: str) -> str:

@@ -37,6 +37,7 @@ from recovery.core.execution import Execution
 from recovery.core.execution import Unwind as Unwind
 from recovery.core.history import EffectStep
 from recovery.core.ids import Epoch, branch_of, digest_bytes, step_id
+from recovery.core.inheriting import inherited, is_anew
 from recovery.core.instants import iso
 from recovery.core.judgement import Judgement, conclude
 from recovery.core.kin import Kin
@@ -151,9 +152,11 @@ class Machine(Execution):
     async def perform(self, step: str, request: Request) -> Settled:
         """The effect's first durable outcome: recorded, found, or made now. Raises Unwind where none can be had."""
         recorded = self.history.steps.get(step)
+        if (given := await inherited(self, step, request)) is not None:
+            return await self._returned(given)
         self.contracts.setdefault(request.contract.digest, request.contract)
         self.requests[step] = request
-        if recorded is None:
+        if recorded is None or is_anew(recorded):
             draft = EffectStep(seq=0, intent=request.intent(step, await Now()))
             return await self._returned(await self._settle(request, draft, draft.intent))
         if not isinstance(recorded, EffectStep):

@@ -1,12 +1,13 @@
-"""Errors that stand for what a person has ordered: a run that nobody wants any more, and one that is to rest.
+"""Errors that stand for what a person has ordered: of a run that nobody wants any more, that is to rest, or that must not do again what was done.
 
-Owns their branch of the tree; see `errors` for the tree, and for what every error says.
+Owns their places in the tree; see `errors` for the tree, and for what every error says.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from recovery.core.effect_errors import EffectError
 from recovery.core.errors import RecoveryError, RunHeld
 from recovery.core.exitcodes import ExitCode
 
@@ -31,4 +32,14 @@ class RunPaused(RunHeld):
     template = (
         "Run {run_id!r} is paused ({reason}). Nothing new is begun, and nothing is lost. "
         "Let it go on with `recover resume {run_id}`, then `recover --run-id {run_id}`."
+    )
+
+
+class EffectForbidden(EffectError):
+    """A fork, or a new generation, came to an effect that was done before it and that nobody has allowed it to repeat."""
+
+    exit_code = ExitCode.FAILED
+    template = (
+        "Run {run_id!r}, step {step}: {effect} belongs to step {of_step} of run {of_run!r}, which sent it with key {key!r}, and it is not to be "
+        "done again. Nothing was sent. Look at it with `recover show {of_run}`; to do it all the same, fork with a new key and a reason."
     )

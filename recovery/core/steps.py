@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from recovery.core.errors import ConcurrentStep, RecoveryError, StepNotAwaited
 from recovery.core.exitcodes import ExitCode
-from recovery.core.ids import ROOT, branch_of, check_step_name, step_id
+from recovery.core.ids import ROOT, branch_of, check_step_name, of_generation, step_id
 
 
 class Unwind(BaseException):
@@ -53,12 +53,14 @@ class Steps:
     """The steps of one execution.
 
     whole: why nothing at all may begin any more. stops: why nothing may begin in a branch, or where it was begun from.
+    generation: of the run. A step that no earlier generation has recorded carries its number.
     unrecorded: why a step ended and left no entry. Its branch may end with that, but no later step may follow: its record would stand where
     a replay expects this one. latest: what began last, by branch.
     """
 
     run_id: str
     whole: Unwind | None = None
+    generation: int = 1
     stops: dict[str, Unwind] = field(default_factory=dict)
     unrecorded: dict[str, RecoveryError] = field(default_factory=dict)
     latest: dict[str, str] = field(default_factory=dict)
@@ -68,12 +70,12 @@ class Steps:
     _under_way: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, run_id: str, recorded: Iterable[str]) -> Steps:
+    def of(cls, run_id: str, recorded: Iterable[str], generation: int = 1) -> Steps:
         """recorded: the steps of the history, in the order in which they were first recorded."""
         by_branch = defaultdict(list)
         for step in recorded:
             by_branch[branch_of(step)].append(step)
-        return cls(run_id, _recorded=dict(by_branch))
+        return cls(run_id, generation=generation, _recorded=dict(by_branch))
 
     def begin(self, name: str, branch: str, *, awaited: bool = True, despite: type[RecoveryError] | None = None) -> str:
         """The identity of what begins now. awaited: it is a step, and nothing else of its branch may begin before it has ended. despite: it
@@ -84,8 +86,12 @@ class Steps:
         check_step_name(name)
         if branch in self._under_way:
             raise ConcurrentStep(run_id=self.run_id, step=name, other=self._under_way[branch])
-        step = step_id(branch, name, self._occurrences[branch, name] + 1)
-        if (recorded := self.recorded_next(branch)) is not None and recorded != step:
+        step, recorded = step_id(branch, name, self._occurrences[branch, name] + 1), self.recorded_next(branch)
+        if recorded is None:
+            step = of_generation(step, self.generation)
+        elif recorded == step or recorded.startswith(f"{step}@"):
+            step = recorded
+        else:
             raise OutOfOrder(step, recorded, f"step {step}")
         self._occurrences[branch, name] += 1
         self._positions[branch] += 1

@@ -22,6 +22,7 @@ from recovery.core.entries import UUID as UUID_FORM
 from recovery.core.errors import DeadlinePassed, DecisionFailed, DefinitionError, InvalidName
 from recovery.core.history import EffectStep
 from recovery.core.ids import branch_of, check_key, check_step_name, derive_key
+from recovery.core.inheriting import renewed
 from recovery.core.instants import instant_us, iso, moment
 from recovery.core.machine import Machine
 from recovery.core.mail import sooner
@@ -95,11 +96,10 @@ class Session:
         which its contract relies on."""
         effect, scope = bound.effect, self.machine.scopes.bound(branch_of(step))
         check_complete(effect)
-        name = (
-            check_key(key)
-            if key is not None
-            else derive_key(self.namespace, self.run_id, self.machine.history.places.key_name(step))
-        )
+        if key is not None and not renewed(self.machine, step, effect.name, effect.environment.name, bound.fingerprint):
+            name = check_key(key)
+        else:
+            name = derive_key(self.namespace, self.run_id, self.machine.history.places.key_name(step))
         if len(name) > (limit := effect.contract.key_length_max):
             rule = f"at most {limit} characters, as the contract of {effect.name!r} says of its carrier: pass key= to perform"
             raise InvalidName(what="idempotency key", name=name, rule=rule)

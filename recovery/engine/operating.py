@@ -20,7 +20,6 @@ from recovery.engine.wiring import Wiring
 from recovery.operators import (
     acknowledging,
     asking,
-    cancelling,
     doubting,
     driving,
     explaining,
@@ -31,7 +30,6 @@ from recovery.operators import (
 )
 from recovery.operators.acknowledging import Acknowledged
 from recovery.operators.asking import Probed
-from recovery.operators.cancelling import Told
 from recovery.operators.doubting import Doubts
 from recovery.operators.driving import Closed
 from recovery.operators.explaining import Explanation
@@ -122,19 +120,6 @@ class SyncOperating(Operating):
         """Release a held run; the next recovery goes on. Raises OverrideRefused."""
         return self._operate(run_id, holding.release(self.world(), run_id, by=by, reason=reason))
 
-    def cancel(self, run_id: str, *, by: str, reason: str) -> Recovered[Any]:
-        """Cancel a run: nothing new is begun, what is open is settled, and it ends as cancelled. A living owner takes that in at its next step
-        or renewal of the lease; else it is done here, as far as it can be. Safe to repeat. Raises OverrideRefused where the run settled otherwise."""
-        return self._operate(run_id, cancelling.cancel(self.world(), run_id, by=by, reason=reason))
-
-    def pause(self, run_id: str, *, by: str, reason: str) -> Told:
-        """Pause a run: it begins nothing new until it is resumed, and nothing that is under way is lost. Raises OverrideRefused."""
-        return self._operate(run_id, cancelling.pause(self.world(), run_id, by=by, reason=reason))
-
-    def resume(self, run_id: str, *, by: str, reason: str) -> Told:
-        """Let a paused run go on; the next recovery does. Raises OverrideRefused."""
-        return self._operate(run_id, cancelling.resume(self.world(), run_id, by=by, reason=reason))
-
     def hold_contract(self, contract: str, *, by: str, reason: str) -> Hold:
         """Hold a contract by its digest or name, for every engine on this database: from its next load or renewal of a lease on."""
         return self._operate("", holding.hold_contract(self.world(), contract, by=by, reason=reason))
@@ -211,18 +196,6 @@ class AsyncOperating(Operating):
     async def release(self, run_id: str, *, by: str, reason: str) -> Ordered:
         """As Engine.release."""
         return await self._operate(run_id, holding.release(self.world(), run_id, by=by, reason=reason))
-
-    async def cancel(self, run_id: str, *, by: str, reason: str) -> Recovered[Any]:
-        """As Engine.cancel."""
-        return await self._operate(run_id, cancelling.cancel(self.world(), run_id, by=by, reason=reason))
-
-    async def pause(self, run_id: str, *, by: str, reason: str) -> Told:
-        """As Engine.pause."""
-        return await self._operate(run_id, cancelling.pause(self.world(), run_id, by=by, reason=reason))
-
-    async def resume(self, run_id: str, *, by: str, reason: str) -> Told:
-        """As Engine.resume."""
-        return await self._operate(run_id, cancelling.resume(self.world(), run_id, by=by, reason=reason))
 
     async def hold_contract(self, contract: str, *, by: str, reason: str) -> Hold:
         """As Engine.hold_contract."""

@@ -27,6 +27,7 @@ _VALUES: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "decision": (("value",),),
     "intent": (("arguments",),),
     "observation": (("answer", "value"),),
+    "override": (("terms",),),
     "settled": (("value",), ("observation", "answer", "value")),
 }
 _BY_NAME: Final = frozenset({("input",), ("arguments",)})

@@ -107,6 +107,8 @@ def lines(*, with_app: bool) -> Iterator[tuple[str, ...]]:
     yield ("resolve", "opaque", "tell#1", "--applied", "--value", secret, *WHO, "--evidence", "a call")
     fields = json.dumps({"why": "no", "card": planted("card")})
     yield ("resolve", "mismatch", "charge#1", "--rejected", "Declined", "--value", fields, *WHO, "--evidence", "a call")
+    yield from [("fork", "done", "done-again", *WHO), ("show", "done-again")]
+    yield ("restart", "opaque", "tell#1", "--forbid", "tell#1", "--plan", *WHO)
     yield from [(order, "undecided", *WHO) for order in ("hold", "release", "fence")]
     yield from [(order, "undecided", *WHO) for order in ("pause", "resume", "cancel")]
     yield from [

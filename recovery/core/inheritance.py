@@ -1,0 +1,263 @@
+"""Inheritance: what a fork, and a new generation of a run, take over from what was done before, and what they make of the rest.
+
+Owns the policies, what each effect's is where nobody says, and the stored form of both. Pure; knows nothing of how a fork is stored or run.
+Invariants: the default never repeats an effect that may have happened; what is inherited of an effect is its outcome, never its intent, so that
+nobody judges it, sends it again or undoes it a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from recovery.core.contracts import Contract, Kind
+from recovery.core.entries import (
+    ADOPTED,
+    ANEW,
+    ANSWER,
+    AWAITED,
+    CHILD,
+    FIRED,
+    FORMS,
+    INHERITED,
+    JSON,
+    PATCHED,
+    UNDOING,
+    UNFIT,
+    Decision,
+    Entry,
+    OutcomeKind,
+    Settled,
+    decode,
+    encode,
+)
+from recovery.core.history import DecisionStep, EffectStep, History, Step
+from recovery.core.ids import base_of
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """The outcome that the effect came to is taken over; the receipt stays whose it was. Nothing is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A new effect under a key of its own, whatever became of the earlier one. reason: why that is no repetition, or a wanted one."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forbid:
+    """The effect is not to happen again: the step that asks for it fails with EffectForbidden, and nothing is sent."""
+
+
+Policy: TypeAlias = Reuse | NewKey | Forbid
+
+_OF_ITS_RUN: Final = frozenset({UNDOING, CHILD, AWAITED, ADOPTED})
+"""Forms of decisions that mean nothing in another run."""
+
+REUSE: Final = "reuse"
+NEW_KEY: Final = "new_key"
+FORBID: Final = "forbid"
+
+_HARMLESS: Final = {
+    OutcomeKind.NOT_EXECUTED: "it was proven that the earlier one did not happen",
+    OutcomeKind.REJECTED: "the earlier one was refused, and did not happen",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """What is to become of one earlier effect, where the run comes to ask for it again.
+
+    step: whose it was, without its generation. policy: reuse, new_key or forbid; reason: why, for a new key. said: by a person; else it is the
+    default. inside: it lies in the prefix that is taken over. settled: its outcome, None where it has none. run_id: whose receipt it is.
+    """
+
+    step: str
+    policy: str
+    reason: str
+    said: bool
+    inside: bool
+    run_id: str
+    of_step: str
+    effect: str
+    environment: str
+    scope: str
+    key: str
+    fingerprint: str
+    settled: Settled | None
+
+    def to_json(self) -> JSON:
+        body = {name: getattr(self, name) for name in _TEXTS}
+        return body | {"settled": None if self.settled is None else encode(self.settled)}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, JSON]) -> Term:
+        settled = None if body["settled"] is None else decode("settled", body["settled"])
+        assert settled is None or isinstance(settled, Settled), "it was written from one"
+        return cls(**{name: body[name] for name in _TEXTS}, settled=settled)
+
+    def is_about(self, effect: str, environment: str, fingerprint: str) -> bool:
+        """Whether this request is the earlier effect once more. With other arguments it is another effect."""
+        return (effect, environment, fingerprint) == (self.effect, self.environment, self.fingerprint)
+
+
+_TEXTS: Final = (
+    "step", "policy", "reason", "said", "inside", "run_id", "of_step", "effect", "environment", "scope", "key", "fingerprint",
+)  # fmt: skip
+
+
+def terms_of(history: History) -> dict[str, Term]:
+    """What was ordered about earlier effects, by the step that would ask for them again; the last order counts."""
+    found: dict[str, Term] = {}
+    for order in history.overrides:
+        for body in order.terms or ():
+            term = Term.from_json(body)
+            found[term.step] = term
+    return found
+
+
+class Unsettled(Exception):
+    """A prefix cannot be taken over. problem: why."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(problem)
+
+
+def prefix_of(history: History, at: str) -> list[Step]:
+    """The steps that were recorded before `at`, in that order; all of them for "". Raises Unsettled, and KeyError where there is no such step."""
+    if history.places.moves:
+        raise Unsettled("it was moved to another version, and its entries have other names than its steps")
+    end = history.steps[at].seq if at else history.length + 1
+    steps = [step for step in history.steps.values() if step.seq < end]
+    for step in steps:
+        if isinstance(step, EffectStep) and step.settled is None:
+            raise Unsettled(f"{step.step} lies before it and is not settled")
+    return steps
+
+
+def cut_at(history: History, at: str, policies: Mapping[str, Policy]) -> tuple[str, list[Step]]:
+    """Where a fork's prefix ends, and the prefix: at the first effect in it that is forbidden, since all that was recorded behind it rests on what it
+    came to. Raises as `prefix_of`."""
+    prefix = prefix_of(history, at)
+    forbidden = {base_of(name) for name, policy in policies.items() if isinstance(policy, Forbid)}
+    first = next((step.step for step in prefix if base_of(step.step) in forbidden), None)
+    return (at, prefix) if first is None else (first, prefix_of(history, first))
+
+
+def terms_for(
+    history: History, contracts: Mapping[str, Contract], prefix: Sequence[Step], policies: Mapping[str, Policy]
+) -> list[Term]:
+    """What is to become of each effect of a run's, those of the prefix first, by what a person says and else by default. Raises Unsettled where a policy
+    is no answer to what the effect came to, or where `policies` names none."""
+    inside = {step.step for step in prefix}
+    found = {term.step: term for term in terms_of(history).values()}
+    for step in history.steps.values():
+        earlier = _earlier(history.run_id, step, inside=step.step in inside, contracts=contracts)
+        if earlier is not None:
+            found[earlier.step] = earlier
+    if unknown := [name for name in policies if base_of(name) not in found]:
+        raise Unsettled(f"{unknown[0]} is no effect of it")
+    said = {base_of(name): policy for name, policy in policies.items()}
+    return [_said(term, said.get(term.step)) for term in found.values()]
+
+
+def _earlier(run_id: str, step: Step, *, inside: bool, contracts: Mapping[str, Contract]) -> Term | None:
+    """One recorded step, if it is an effect, or was inherited from one; with the policy that it has where nobody says."""
+    if isinstance(step, DecisionStep):
+        if step.decision.form == CHILD and not inside:
+            return _child(run_id, step.decision)
+        if step.decision.form != INHERITED:
+            return None
+        before = Term.from_json(step.decision.value)
+        return replace(before, step=base_of(step.step), inside=inside, policy=REUSE if inside else FORBID, reason="", said=False)
+    intent, settled = step.intent, step.settled
+    harmless = "" if settled is None else _HARMLESS.get(settled.outcome, "")
+    if contracts[intent.contract].kind is Kind.READ:
+        harmless = "it only reads"
+    policy = REUSE if inside else NEW_KEY if harmless else FORBID
+    return Term(
+        step=base_of(step.step),
+        policy=policy,
+        reason=harmless if policy == NEW_KEY else "",
+        said=False,
+        inside=inside,
+        run_id=run_id,
+        of_step=step.step,
+        effect=intent.effect,
+        environment=intent.environment,
+        scope=intent.scope,
+        key=intent.key,
+        fingerprint=intent.fingerprint,
+        settled=None if settled is None else replace(settled, observation=None, evidence=()),
+    )
+
+
+def _child(run_id: str, start: Decision) -> Term:
+    """A run that was started: started again, it would do all its effects again."""
+    about = {"effect": f"child {start.value['workflow']}", "environment": "", "scope": "", "key": start.value["run_id"]}
+    return Term(
+        step=base_of(start.step),
+        policy=FORBID,
+        reason="",
+        said=False,
+        inside=False,
+        run_id=run_id,
+        of_step=start.step,
+        fingerprint=start.fingerprint,
+        settled=None,
+        **about,
+    )
+
+
+def _said(term: Term, policy: Policy | None) -> Term:
+    match policy:
+        case None:
+            return term
+        case Reuse() if term.settled is None:
+            raise Unsettled(f"{term.step} is not settled, so that there is no outcome to reuse")
+        case Reuse():
+            return replace(term, policy=REUSE, reason="", said=True)
+        case NewKey(reason) if not reason.strip():
+            raise Unsettled(f"a new key for {term.step} needs a reason")
+        case NewKey(reason):
+            return replace(term, policy=NEW_KEY, reason=reason, said=True)
+        case _:
+            return replace(term, policy=FORBID, reason="", said=True)
+
+
+def copied(entries: Sequence[Entry], prefix: Sequence[Step], terms: Sequence[Term]) -> Iterator[Decision]:
+    """The prefix as the first entries of a fork: decisions as they were made, and of each effect its outcome, in the order in which the steps were
+    completed. Raises Unsettled for what a fork cannot take over."""
+    inside, by_step, seen = {step.step for step in prefix}, {term.step: term for term in terms}, set[str]()
+    for entry in entries:
+        if isinstance(entry, Decision) and entry.step in inside and entry.step not in seen and entry.form != UNFIT:
+            if entry.form in _OF_ITS_RUN:
+                raise Unsettled(f"{entry.step}, {FORMS[entry.form]}, lies before it, and a fork cannot take that over")
+            seen.add(entry.step)
+            yield _taken_over(entry.step, by_step[base_of(entry.step)], entry.at_us) if entry.form == INHERITED else _here(entry)
+        elif isinstance(entry, Settled) and entry.step in inside:
+            yield _taken_over(entry.step, by_step[base_of(entry.step)], entry.at_us)
+
+
+def _here(entry: Decision) -> Decision:
+    """A decision as the fork's own. A message that answered it was never in the fork's inbox, whose numbers begin anew."""
+    return replace(entry, value={**entry.value, "number": 0}) if entry.form == ANSWER else entry
+
+
+def _taken_over(step: str, term: Term, at_us: int) -> Decision:
+    return inherited_entry(step, term, at_us, INHERITED if term.policy == REUSE else ANEW)
+
+
+def inherited_entry(step: str, term: Term, at_us: int, form: str) -> Decision:
+    """What a run records of an effect that is not its own."""
+    return Decision(step=step, fingerprint=term.fingerprint, value=term.to_json(), form=form, at_us=at_us)
+
+
+def is_place(step: Step) -> bool:
+    """Whether a person can name this step as a place: not what the run notes beside its steps."""
+    return not (isinstance(step, DecisionStep) and step.decision.form in {FIRED, PATCHED})

@@ -1,0 +1,239 @@
+"""Forking: a new run from the prefix of another one, and a new generation of a run from one of its steps.
+
+Owns what must hold before either is written, and that a fork is stored whole, in one commit, on terms that its journal holds. Invariants: the run that
+is forked is only read, and none of its intents is ever judged by a fork; where nobody says otherwise nothing that may have happened is done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from recovery.claims import World, find
+from recovery.core.entries import Decision, Entry, Opened, Override, Status, Verb
+from recovery.core.errors import OverrideRefused, StepNotFound
+from recovery.core.history import fold
+from recovery.core.ids import ROOT, check_run_id
+from recovery.core.inheritance import FORBID, Policy, Term, Unsettled, copied, cut_at, is_place, prefix_of, terms_for
+from recovery.core.operations import Now
+from recovery.obeying import standing_status
+from recovery.offspring import given_up
+from recovery.offspring import opened as store_run
+from recovery.operators.claiming import Claimed, attributed, under_claim
+from recovery.operators.standing import looked_at
+from recovery.storage.reading import Loaded
+
+_FORK: Final = "A fork"
+_RESTART: Final = "A restart"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forked:
+    """A fork as it was stored, or as it would be. at: the first step of `of_run` that is not taken over, "" where all are; head, head_digest: where that
+    run's journal stood. prefix: the steps that are taken over. terms: what is to become of each effect of that run. version: of the workflow."""
+
+    run_id: str
+    of_run: str
+    at: str
+    head: int
+    head_digest: str
+    version: str
+    prefix: tuple[str, ...]
+    terms: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restarted:
+    """A new generation as it was ordered, or as it would be. superseded: the steps that are left behind."""
+
+    run_id: str
+    from_step: str
+    generation: int
+    head: int
+    head_digest: str
+    status: Status
+    prefix: tuple[str, ...]
+    superseded: tuple[str, ...]
+    terms: tuple[Term, ...]
+
+
+# -- fork --------------------------------------------------------------------------------------------------------------
+
+
+async def fork(
+    world: World,
+    run_id: str,
+    new_run_id: str,
+    *,
+    at: str,
+    policies: Mapping[str, Policy],
+    version: str,
+    by: str,
+    reason: str,
+    plan: bool = False,
+) -> Forked:
+    """Store a run that takes over another one's prefix. plan: only say what it would be. A repeat that asks for the same changes nothing. Raises
+    RunNotFound, StepNotFound, InvalidName and OverrideRefused."""
+    attributed(_FORK, f"run {run_id!r}", by=by, reason=reason)
+    check_run_id(new_run_id)
+    parent = await looked_at(run_id)
+    made, taken_over = _forked(parent, new_run_id, at, policies, version)
+    order = Override(
+        step=ROOT,
+        verb=Verb.FORK,
+        by=by,
+        at_us=await Now(),
+        reason=reason,
+        terms=[term.to_json() for term in made.terms],
+    )
+    opened = Opened(
+        workflow=parent.opened.workflow,
+        version=made.version,
+        input=parent.opened.input,
+        input_digest=parent.opened.input_digest,
+        at_us=order.at_us,
+        forked_from=run_id,
+        forked_at=made.at,
+        forked_head=made.head_digest,
+    )
+    fold(new_run_id, (opened, order, *taken_over))  # refused here, rather than stored and never readable
+    if await find(new_run_id) is not None:
+        await _check_same(new_run_id, opened, order)
+    elif not plan:
+        await _store(world, new_run_id, opened, (order, *taken_over))
+    return made
+
+
+def _forked(
+    parent: Loaded, run_id: str, at: str, policies: Mapping[str, Policy], version: str
+) -> tuple[Forked, tuple[Decision, ...]]:
+    """What a fork would be, and what it takes over. Raises StepNotFound and OverrideRefused."""
+    history, of_run = parent.history, parent.run.run_id
+    try:
+        at, prefix = cut_at(history, _place(parent, at), policies)
+        terms = terms_for(history, parent.contracts, prefix, policies)
+        taken_over = tuple(copied(parent.entries, prefix, terms))
+    except Unsettled as error:
+        raise _refused(_FORK, f"run {of_run!r}", error.problem) from None
+    made = Forked(
+        run_id=run_id,
+        of_run=of_run,
+        at=at,
+        head=parent.run.head,
+        head_digest=parent.run.head_digest,
+        version=version or parent.opened.version,
+        prefix=tuple(entry.step for entry in taken_over),
+        terms=tuple(terms),
+    )
+    return made, taken_over
+
+
+def _place(loaded: Loaded, at: str) -> str:
+    """Raises StepNotFound."""
+    step = loaded.history.steps.get(at)
+    if at and (step is None or not is_place(step)):
+        places = [name for name, step in loaded.history.steps.items() if is_place(step)]
+        raise StepNotFound(run_id=loaded.run.run_id, step=at, known=", ".join(places) or "none")
+    return at
+
+
+async def _store(world: World, run_id: str, opened: Opened, more: Sequence[Entry]) -> None:
+    """The whole fork, in one commit, and owned by nobody after it. Raises OverrideRefused where somebody else took the run id."""
+    row = await store_run(world, run_id, opened, Status.QUEUED, more)
+    if row is None:
+        raise _taken(run_id)
+    await given_up(row)
+
+
+async def _check_same(run_id: str, opened: Opened, order: Override) -> None:
+    """A fork that is there already must be this one. Raises OverrideRefused."""
+    there = await looked_at(run_id)
+    first = replace(there.opened, at_us=opened.at_us, forked_head=opened.forked_head)
+    orders = there.history.overrides
+    if first != opened or not orders or orders[0].verb is not Verb.FORK or orders[0].terms != order.terms:
+        raise _taken(run_id)
+
+
+def _taken(run_id: str) -> OverrideRefused:
+    return OverrideRefused(
+        verb=_FORK, about=f"run {run_id!r}", problem="that run id is taken by another run", advice="Choose a new run id."
+    )
+
+
+# -- restart -----------------------------------------------------------------------------------------------------------
+
+
+async def restart(
+    world: World, run_id: str, step: str, *, policies: Mapping[str, Policy], by: str, reason: str, plan: bool = False
+) -> Restarted:
+    """Begin a new generation of a run at one of its steps. plan: only say what it would be. Raises StepNotFound, HeadMoved, LeaseUnavailable, and
+    OverrideRefused: the run is settled or cancelled, what lies before the step is not settled, or an effect from there on may have happened
+    and no policy is said for it."""
+    about = f"run {run_id!r}"
+    attributed(_RESTART, about, by=by, reason=reason)
+    seen = await looked_at(run_id)
+    _check_open(seen, about)
+    made = _restarted(seen, step, policies)
+    if plan:
+        return made
+    if silent := [term.step for term in made.terms if term.policy == FORBID and not term.said]:
+        problem = f"{', '.join(silent)} may have happened, and nobody has said what is to become of it"
+        advice = "Say for each: reuse, a new key with a reason, or forbid."
+        raise OverrideRefused(verb=_RESTART, about=about, problem=problem, advice=advice)
+    order = Override(
+        step=ROOT,
+        verb=Verb.RESTART,
+        by=by,
+        at_us=await Now(),
+        reason=reason,
+        from_step=step,
+        terms=[term.to_json() for term in made.terms],
+    )
+
+    async def write(claimed: Claimed) -> Restarted:
+        claimed.check_head(seen)
+        run, held = claimed.loaded.run, claimed.loaded.history.held is not None
+        status = run.status if held else standing_status(fold(run_id, [*claimed.loaded.entries, order]))
+        await claimed.move(order, to=status, reason=run.reason if held else "")
+        return replace(made, status=status)
+
+    return await under_claim(world, run_id, write)
+
+
+def _restarted(seen: Loaded, step: str, policies: Mapping[str, Policy]) -> Restarted:
+    """What a restart would be. Raises StepNotFound and OverrideRefused."""
+    history, run = seen.history, seen.run
+    try:
+        prefix = prefix_of(history, _place(seen, step or "nothing"))
+        terms = terms_for(history, seen.contracts, prefix, policies)
+        if stays := [term.step for term in terms if term.inside and term.said]:
+            raise Unsettled(f"{stays[0]} lies before it, and stays as it is")
+    except Unsettled as error:
+        raise _refused(_RESTART, f"run {run.run_id!r}", error.problem) from None
+    inside = [each.step for each in prefix]
+    return Restarted(
+        run_id=run.run_id,
+        from_step=step,
+        generation=history.generation + 1,
+        head=run.head,
+        head_digest=run.head_digest,
+        status=run.status,
+        prefix=tuple(inside),
+        superseded=tuple(name for name in history.steps if name not in inside),
+        terms=tuple(term for term in terms if not term.inside),
+    )
+
+
+def _check_open(loaded: Loaded, about: str) -> None:
+    if loaded.history.ended is not None:
+        problem = f"it is settled ({loaded.run.status.value}), and an outcome is final"
+        raise OverrideRefused(verb=_RESTART, about=about, problem=problem, advice="Fork it with `recover fork`.")
+    if loaded.history.cancelled is not None:
+        raise OverrideRefused(
+            verb=_RESTART, about=about, problem="it is cancelled", advice="Fork it with `recover fork` once it has ended."
+        )
+
+
+def _refused(verb: str, about: str, problem: str) -> OverrideRefused:
+    return OverrideRefused(verb=verb, about=about, problem=problem, advice="See its steps with `recover show`.")
