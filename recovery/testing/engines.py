@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from inspect import isawaitable
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -18,19 +19,22 @@ from recovery.claims import World
 from recovery.core.contracts import microseconds
 from recovery.core.entries import OutcomeKind
 from recovery.core.errors import RecoveryError
+from recovery.core.instants import moment
 from recovery.core.policy import Budget, Lease
 from recovery.definitions.effect import Bound
 from recovery.definitions.recovered import Recovered
 from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress, Surroundings
+from recovery.drivers.sync import finish
 from recovery.engine import AsyncEngine, Engine
 from recovery.engine.wiring import Wiring
 from recovery.operators.resolving import Resolved
+from recovery.operators.signalling import Signalled
 from recovery.ports import Journal, Owner
 from recovery.testing.clock import ManualClock
 from recovery.testing.journals import Host, ProcessClock, ProcessJournal
 from recovery.testing.ledger import Ended
-from recovery.testing.moves import EXITS
+from recovery.testing.moves import EXITS, Send, Signal
 from recovery.testing.process import Killed, Process
 from recovery.testing.scripted import ScriptedEnvironment
 
@@ -106,6 +110,31 @@ class Program:
             return self._came("resolve", run_id, None, lambda: asyncio.run(_awaited(engine.resolve(run_id, step, outcome, **said))))
         return self._came("resolve", run_id, None, lambda: engine.resolve(run_id, step, outcome, **said))
 
+    def signal(self, move: Signal) -> Ended:
+        """Somebody's answer, about the call that the wait names unless the move says otherwise."""
+
+        async def said() -> Any:
+            about = move.about if isinstance(move.about, str) else ""
+            if move.about is True:
+                about = next(
+                    (one.about for one in await _given(self.engine.waits(move.id)) if move.signal in {one.name, one.step}), ""
+                )
+            until = None if move.stands_for is None else moment(self.process.now_us()) + move.stands_for
+            return await _given(self.engine.signal(move.id, move.signal, move.value, by=move.by, about=about, valid_until=until))
+
+        return self._came("signal", move.id, None, lambda: self._finished(said()))
+
+    def send(self, move: Send) -> Ended:
+        """Somebody's message."""
+
+        async def said() -> Any:
+            return await _given(self.engine.send(move.id, move.send, move.value, by=move.by, token=move.token))
+
+        return self._came("send", move.id, None, lambda: self._finished(said()))
+
+    def _finished(self, coming: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run(coming) if isinstance(self.engine, PlacedAsyncEngine) else finish(coming)
+
     def _came(self, verb: str, run_id: str, budget_us: int | None, call: Callable[[], Any]) -> Ended:
         """Make the call and write down what it came to. Raises Killed."""
         began_us = self.process.now_us() - self.process.stood_us
@@ -123,6 +152,8 @@ class Program:
             value = came
             if isinstance(came, Resolved):
                 value, exit_ = None, "resolved"  # the step is, and the run goes on with its next recovery
+            if isinstance(came, Signalled):
+                value, exit_ = None, "said"
             if isinstance(came, Recovered):
                 value, exit_, rows = came.value, EXITS[came.exit_code], tuple(verdict.row for verdict in came.verdicts)
                 error, message = ("", "") if came.error is None else (type(came.error).__name__, str(came.error))
@@ -148,6 +179,11 @@ class Program:
         return ended
 
 
+async def _given(came: Any) -> Any:
+    """What an engine of either colour gives."""
+    return await came if isawaitable(came) else came
+
+
 async def _awaited(coming: Awaitable[Any]) -> Any:
     return await coming
 
@@ -164,12 +200,13 @@ def program(
     host: Host,
     scripted: ScriptedEnvironment | None = None,
     children: Iterable[Workflow[..., Any]] = (),
+    knowing: bool = True,
 ) -> Program:
-    """The engine of a process, of its workflow's colour. children: workflows that it knows beside that one."""
+    """The engine of a process, of its workflow's colour. children: workflows that it knows beside that one. knowing: it has any of them."""
     cls = PlacedAsyncEngine if workflow.is_async else PlacedEngine
     engine = cls(
         ProcessJournal(journal, process, host),
-        workflows=[workflow, *children],
+        workflows=[workflow, *children] if knowing else [],
         budget=budget,
         lease=lease,
         clock=ProcessClock(clock, process, host),

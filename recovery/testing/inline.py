@@ -31,11 +31,14 @@ from recovery.testing.steps import (
     Fail,
     Gather,
     Perform,
+    Publish,
+    Receive,
     Return,
     Saga,
     Sleep,
     Step,
     Try,
+    WaitFor,
 )
 
 NAME: Final = "scenario"
@@ -104,6 +107,13 @@ class Program:
                     returned = yield from self._bounded(step, known)
                     if returned is not None:
                         return returned
+                case WaitFor():
+                    known[step.wait_for] = yield self._wait(step, known)
+                case Receive():
+                    known[step.as_ or step.receive] = yield self._received(step)
+                case Publish():
+                    said = resolved(step.value, known)
+                    yield Request(step.publish, lambda run, name=step.publish, said=said: _published(run, name, said))  # type: ignore[misc]  # bound now
                 case Gather():
                     known[step.as_] = list((yield self._gathered(step, known)))
                 case Child():
@@ -134,6 +144,18 @@ class Program:
         bound = self.effects[effect](**resolved(step.with_, known))
         key = None if step.key is None else resolved(step.key, known)
         return Request(step.name or effect, lambda run: getattr(run, verb)(bound, key=key, name=step.name))
+
+    def _wait(self, step: WaitFor, known: dict[str, Any]) -> Request:
+        how: dict[str, Any] = {"by": step.by, "timeout": step.timeout, "valid_for": step.valid_for}
+        if step.about is not None:
+            how["about"] = self.effects[step.about](**resolved(step.with_ or {}, known))
+        if "default" in step.model_fields_set:
+            how["default"] = step.default
+        return Request(step.wait_for, lambda run: run.wait_for(step.wait_for, schema=Any, **how))
+
+    def _received(self, step: Receive) -> Request:
+        default = {"default": step.default} if "default" in step.model_fields_set else {}
+        return Request(step.receive, lambda run: run.receive(step.receive, schema=Any, timeout=step.timeout, **default))
 
     def _branch(self, step: Attempt, known: dict[str, Any]) -> Generator[Request, Any, _Returned | None]:
         came: Applied[Any] | Rejected = yield self._call(step.attempt, "attempt", step, known)
@@ -235,6 +257,15 @@ def resolved(value: Any, known: Mapping[str, Any]) -> Any:
     except (KeyError, TypeError, IndexError):
         raise BadReference(f"{value} refers to nothing; known: {', '.join(known)}") from None
     return found
+
+
+def _published(run: Run | AsyncRun, name: str, said: Any) -> Any:
+    """Not awaited in either colour, but by the loop that awaits everything."""
+    run.publish(name, said)
+    return _nothing() if isinstance(run, AsyncRun) else None
+
+
+async def _nothing() -> None: ...
 
 
 def inline_workflow(program: Program, *, is_async: bool) -> Workflow[..., Any]:

@@ -103,6 +103,30 @@ class Resolve(Strict):
     expect: Came | None = Field(None, description="where it is refused: the exit and the error")
 
 
+class Signal(_Stopping):
+    """Somebody answers what a run waits for, from a process of his own."""
+
+    signal: str = Field(description="what is answered, or its step")
+    value: Any = Field(None, description="the answer")
+    by: str = Field("ann", description="who answers")
+    about: bool | str = Field(
+        default=True, description="the fingerprint of the call: true, as the wait names it; false, none; or another one"
+    )
+    stands_for: Duration | None = Field(None, description="how long an approval stands from now on")
+    app: bool = Field(default=True, description="whether that process knows the workflow")
+    id: RunId = Field("run-1", description="the run id")
+
+
+class Send(_Stopping):
+    """Somebody sends a run a message of a topic, from a process of his own."""
+
+    send: Name = Field(description="the topic")
+    value: Any = Field(None, description="the message")
+    by: str = Field("ann", description="who sends it")
+    token: str | None = Field(None, description="its name: sent again, it is the same message")
+    id: RunId = Field("run-1", description="the run id")
+
+
 class Kill(Strict):
     """A paused process dies where it stands."""
 
@@ -264,6 +288,8 @@ Move: TypeAlias = Annotated[
     | Annotated[Recover, Tag("recover")]
     | Annotated[Resume, Tag("resume")]
     | Annotated[Resolve, Tag("resolve")]
+    | Annotated[Signal, Tag("signal")]
+    | Annotated[Send, Tag("send")]
     | Annotated[Kill, Tag("kill")]
     | Annotated[Advance, Tag("advance")]
     | Annotated[Environment, Tag("environment")]
@@ -271,7 +297,21 @@ Move: TypeAlias = Annotated[
     | Annotated[Clock, Tag("clock")]
     | Annotated[Change, Tag("change")]
     | Annotated[Expect, Tag("expect")],
-    by_verb("run", "recover", "resume", "resolve", "advance", "environment", "journal", "clock", "change", "kill", "expect"),
+    by_verb(
+        "run",
+        "recover",
+        "resume",
+        "resolve",
+        "signal",
+        "send",
+        "advance",
+        "environment",
+        "journal",
+        "clock",
+        "change",
+        "kill",
+        "expect",
+    ),
 ]
 
-MOVES = (Run, Recover, Resume, Resolve, Kill, Advance, Environment, Journal, Clock, Change, Expect)
+MOVES = (Run, Recover, Resume, Resolve, Signal, Send, Kill, Advance, Environment, Journal, Clock, Change, Expect)

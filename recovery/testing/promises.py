@@ -145,7 +145,10 @@ def i3_proof(world: World) -> Problems:
     for run_id, loaded in world.runs.items():
         for effect in loaded.history.effects:
             settled = effect.settled
-            if settled is not None and not settled.evidence and settled.observation is None:
+            if settled is None:
+                continue
+            never_left = not effect.attempts and settled.outcome is OutcomeKind.NOT_EXECUTED  # which the journal itself proves (I4)
+            if not settled.evidence and settled.observation is None and not never_left:
                 yield f"{run_id}: {effect.step} is settled by {settled.row or 'no row'} without any evidence"
         yield from judged_again(world, loaded)
 

@@ -31,7 +31,7 @@ from recovery.core.truth import check
 from recovery.testing.forms import Duration, Name, Strict
 from recovery.testing.knobs import Anchor, Knobs, OnMismatch, Remembered
 from recovery.testing.moves import Change, Move, World
-from recovery.testing.steps import Attempt, Child, Code, Deadline, Gather, Module, Perform, Saga, Step, Try
+from recovery.testing.steps import Attempt, Child, Code, Deadline, Gather, Module, Perform, Saga, Step, Try, WaitFor
 
 PROMISES = ("I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10")
 Promise = Literal["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10"]
@@ -238,6 +238,8 @@ def _effects_of(steps: list[Step]) -> Iterator[str]:
             case Attempt():
                 yield step.attempt
                 yield from _effects_of([*step.applied, *step.rejected])
+            case WaitFor():
+                yield from [] if step.about is None else [step.about]
             case Saga():
                 yield from step.keeps
                 yield from _effects_of(step.do)

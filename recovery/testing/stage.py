@@ -44,6 +44,8 @@ from recovery.testing.moves import (
     Resolve,
     Resume,
     Run,
+    Send,
+    Signal,
     Stop,
 )
 from recovery.testing.moves import Journal as Strikes
@@ -169,7 +171,7 @@ class Stage:
 
     def _carry_out(self, move: Move) -> None:
         match move:
-            case Run() | Recover() | Resume():
+            case Run() | Recover() | Resume() | Signal() | Send():
                 self._hear(move, self.let(move, _stop_of(move)))
             case Resolve():
                 made = self._program("person")
@@ -192,7 +194,7 @@ class Stage:
             case Expect():
                 self._require(list(unmet(move.expect, self.world())))
 
-    def let(self, move: Run | Recover | Resume, stop: StopAt | None) -> Report:
+    def let(self, move: Run | Recover | Resume | Signal | Send, stop: StopAt | None) -> Report:
         """Start an actor, or let it go on, as far as `stop`; what the move itself says of stops is not looked at."""
         match move:
             case Run():
@@ -202,10 +204,16 @@ class Stage:
                 made, budget = self._program(move.recover), self.budget
                 budget = budget if move.max_wait is None else replace(budget, max_wait=move.max_wait)
                 return made.process.start(lambda: made.recover(move.id, move.wait, budget), stop)
+            case Signal():
+                made = self._program(move.by, knowing=move.app)
+                return made.process.start(lambda: made.signal(move), stop)
+            case Send():
+                made = self._program(move.by, knowing=False)
+                return made.process.start(lambda: made.send(move), stop)
             case _:
                 return self._paused(move.resume).resume(stop)
 
-    def _hear(self, move: Run | Recover | Resume | Resolve, report: Report) -> None:
+    def _hear(self, move: Run | Recover | Resume | Resolve | Signal | Send, report: Report) -> None:
         """What became of the process, against what the move says."""
         stop = None if isinstance(move, Resolve) else _stop_of(move)
         if report.state == "endless":
@@ -257,8 +265,8 @@ class Stage:
 
     # -- actors --------------------------------------------------------------------------------------------------------
 
-    def _program(self, actor: str) -> Program:
-        """The actor's process, or a new one if it has none that lives."""
+    def _program(self, actor: str, *, knowing: bool = True) -> Program:
+        """The actor's process, or a new one if it has none that lives. knowing: it has the workflow."""
         there = self._programs.get(actor)
         if there is not None and not there.process.dead:
             if there.process.paused_at:
@@ -270,7 +278,7 @@ class Stage:
         workflow, *children = self._workflows(process)
         made = program(
             process, workflow, self.journal, self.clock, children=children,
-            budget=self.budget, lease=lease, is_dead=lambda owner: self._is_dead(process, owner), host=self.host, scripted=self.cast.scripted if self.cast else None,
+            knowing=knowing, budget=self.budget, lease=lease, is_dead=lambda owner: self._is_dead(process, owner), host=self.host, scripted=self.cast.scripted if self.cast else None,
         )  # fmt: skip
         self._programs[actor] = made
         return made
@@ -344,7 +352,7 @@ class Stage:
             raise Failed(problems)
 
 
-def _stop_of(move: Run | Recover | Resume) -> StopAt | None:
+def _stop_of(move: Run | Recover | Resume | Signal | Send) -> StopAt | None:
     for act, stop in (("kill", move.kill), ("pause", move.pause)):
         if isinstance(stop, Stop):
             return StopAt(act, stop.at, stop.occurrence, stop.step)  # type: ignore[arg-type]  # one of the two words

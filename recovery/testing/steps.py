@@ -68,6 +68,36 @@ class Sleep(Strict):
     sleep: Duration = Field(description="for how long")
 
 
+class WaitFor(Strict):
+    """Wait for one answer, which a `signal` gives. The answer is any JSON."""
+
+    wait_for: Name = Field(description="what is answered, under which later steps find the answer")
+    about: Name | None = Field(None, description="the effect that the answer approves")
+    with_: Arguments | None = Field(None, alias="with", description="the arguments of that effect")
+    by: list[str] | None = Field(None, description="who may answer; anybody by default")
+    timeout: Duration | None = Field(None, description="when it ends unanswered, which fails the run unless something catches it")
+    valid_for: Duration | None = Field(None, description="how long the approved effect may be sent after the answer")
+    default: Any = Field(None, description="the answer where nobody gives one in time")
+
+
+class Receive(Strict):
+    """Take the next message of a topic, which a `send` gives."""
+
+    receive: Name = Field(description="the topic")
+    as_: Name | None = Field(
+        None, alias="as", description="the name under which later steps find the message; the topic by default"
+    )
+    timeout: Duration | None = Field(None, description="when it ends without one")
+    default: Any = Field(None, description="what is taken for a message then; it fails the run otherwise")
+
+
+class Publish(Strict):
+    """Say how far the run is."""
+
+    publish: Name = Field(description="under which name")
+    value: Any = Field(description="what is said")
+
+
 class Deadline(Strict):
     """Set a deadline and do steps in its scope."""
 
@@ -132,6 +162,9 @@ Step: TypeAlias = Annotated[
     | Annotated[Attempt, Tag("attempt")]
     | Annotated[Try, Tag("try")]
     | Annotated[Sleep, Tag("sleep")]
+    | Annotated[WaitFor, Tag("wait_for")]
+    | Annotated[Receive, Tag("receive")]
+    | Annotated[Publish, Tag("publish")]
     | Annotated[Deadline, Tag("deadline")]
     | Annotated[Gather, Tag("gather")]
     | Annotated[Saga, Tag("saga")]
@@ -139,10 +172,26 @@ Step: TypeAlias = Annotated[
     | Annotated[Child, Tag("child")]
     | Annotated[Return, Tag("return")]
     | Annotated[Fail, Tag("fail")],
-    by_verb("decide", "perform", "attempt", "try", "sleep", "deadline", "gather", "saga", "compensate", "child", "return", "fail"),
+    by_verb(
+        "decide",
+        "perform",
+        "attempt",
+        "try",
+        "sleep",
+        "wait_for",
+        "receive",
+        "publish",
+        "deadline",
+        "gather",
+        "saga",
+        "compensate",
+        "child",
+        "return",
+        "fail",
+    ),
 ]
 
-STEPS = (Decide, Perform, Attempt, Try, Sleep, Deadline, Gather, Saga, Compensate, Child, Return, Fail)
+STEPS = (Decide, Perform, Attempt, Try, Sleep, WaitFor, Receive, Publish, Deadline, Gather, Saga, Compensate, Child, Return, Fail)
 
 
 class Module(Strict):
