@@ -107,13 +107,8 @@ class Program:
                     returned = yield from self._bounded(step, known)
                     if returned is not None:
                         return returned
-                case WaitFor():
-                    known[step.wait_for] = yield self._wait(step, known)
-                case Receive():
-                    known[step.as_ or step.receive] = yield self._received(step)
-                case Publish():
-                    said = resolved(step.value, known)
-                    yield Request(step.publish, lambda run, name=step.publish, said=said: _published(run, name, said))  # type: ignore[misc]  # bound now
+                case WaitFor() | Receive() | Publish():
+                    yield from self._spoken(step, known)
                 case Gather():
                     known[step.as_] = list((yield self._gathered(step, known)))
                 case Child():
@@ -144,6 +139,17 @@ class Program:
         bound = self.effects[effect](**resolved(step.with_, known))
         key = None if step.key is None else resolved(step.key, known)
         return Request(step.name or effect, lambda run: getattr(run, verb)(bound, key=key, name=step.name))
+
+    def _spoken(self, step: WaitFor | Receive | Publish, known: dict[str, Any]) -> Generator[Request, Any, None]:
+        """What is said to the run, or by it."""
+        match step:
+            case WaitFor():
+                known[step.wait_for] = yield self._wait(step, known)
+            case Receive():
+                known[step.as_ or step.receive] = yield self._received(step)
+            case _:
+                name, said = step.publish, resolved(step.value, known)
+                yield Request(name, lambda run: _published(run, name, said))
 
     def _wait(self, step: WaitFor, known: dict[str, Any]) -> Request:
         how: dict[str, Any] = {"by": step.by, "timeout": step.timeout, "valid_for": step.valid_for}

@@ -175,6 +175,14 @@ workflow:
       - saga: booking
         do:
           - compensate: nothing
+  - wait_for: approval
+    timeout: 1s
+    default: nobody
+  - receive: chat
+    timeout: 1s
+    default: nothing
+  - publish: stage
+    value: $approval
   - child: small
     with: 20
     do:
@@ -197,14 +205,14 @@ workflow:
                       value: 7
                     - return: $inside
                 as: both
-              - return: {got: $got.qty, more: $more, note: $plan.note, input: $input, both: $both, undone: $nothing.undone, small: $small}
+              - return: {got: $got.qty, more: $more, note: $plan.note, input: $input, both: $both, undone: $nothing.undone, small: $small, said: [$approval, $chat]}
   - fail: not reached
 timeline:
   - run: A
     input: [1]
     expect:
       exit: settled
-      outcome: {got: 2, more: {error: OutOfStock, sku: FILTER-A, available: 1}, note: $price, input: [1], both: [[1], 7], undone: [], small: 20}
+      outcome: {got: 2, more: {error: OutOfStock, sku: FILTER-A, available: 1}, note: $price, input: [1], both: [[1], 7], undone: [], small: 20, said: [nobody, nothing]}
 expect:
   executions: {reserve#1: 1}
   asked: {plan: 1, inside: 1}
@@ -214,8 +222,8 @@ expect:
 @pytest.mark.parametrize("colour", ["sync", "async"])
 def test_every_step(colour: str) -> None:
     assert played(written(EVERY_STEP), colour).problems == ()
-    used = {name for step in STEPS for name in [step.__name__.lower()] if f"{name}:" in EVERY_STEP}
-    assert used == {step.__name__.lower() for step in STEPS} - {"perform"}
+    verbs = {field.alias or name for step in STEPS for name, field in [next(iter(step.model_fields.items()))]}
+    assert {verb for verb in verbs if f"- {verb}:" in EVERY_STEP} == verbs - {"perform"}
 
 
 def test_a_reference_to_nothing() -> None:
