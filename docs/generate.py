@@ -223,7 +223,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "recover --run-id": ("run", "exit_code", "outcome", "appended", "head_digest", "verdicts", "contradictions", "unsettled"),
     "recover --run-id --plan": ("run", "plan", "owner"),
     "recover runs": ("runs", "damaged", "more"),
-    "recover show": ("run", "head_digest", "entries", "late_evidence", "contradictions", "contracts"),
+    "recover show": ("run", "parent", "children", "head_digest", "entries", "late_evidence", "contradictions", "contracts"),
     "recover doubt": ("doubts", "contradicted", "contracts", "damaged", "more"),
     "recover explain": ("explanation",),
     "recover parking": ("reasons",),

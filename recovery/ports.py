@@ -275,6 +275,9 @@ class Journal(Protocol):
     def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
         """The run row, all its journal rows in order, and its contracts by digest (JSON text), as one consistent snapshot."""
 
+    def first_rows(self, run_ids: Sequence[str]) -> dict[str, Row]:
+        """The first row of each of these runs, read committed; not verified. A run that is not there, or was forgotten, is left out."""
+
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         """Each member is all or nothing, and independent of the others; all are durable on return. One result per member.
 

@@ -6,7 +6,7 @@ is left out because it looks unimportant.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -17,6 +17,7 @@ from recovery.core.history import EffectStep
 from recovery.core.instants import iso
 from recovery.definitions.recovered import Contradiction, Receipt, Recovered, RunInfo, StepVerdict
 from recovery.definitions.undoing import contradictions
+from recovery.storage.kinship import Member
 from recovery.storage.listing import Damaged
 from recovery.storage.reading import Loaded
 
@@ -43,8 +44,8 @@ def run_and(info: RunInfo, **more: Any) -> Document:
     return {"run": run(info), **more}
 
 
-def runs(infos: Sequence[RunInfo], broken: Sequence[Damaged], *, more: bool) -> Document:
-    return {"runs": [run(info) for info in infos], "damaged": damaged(broken), "more": more}
+def runs(infos: Sequence[RunInfo], broken: Sequence[Damaged], parents: Mapping[str, str], *, more: bool) -> Document:
+    return {"runs": [run(info) | {"parent": parents.get(info.run_id)} for info in infos], "damaged": damaged(broken), "more": more}
 
 
 def damaged(broken: Sequence[Damaged]) -> list[Document]:
@@ -52,10 +53,27 @@ def damaged(broken: Sequence[Damaged]) -> list[Document]:
     return [{"run_id": one.run_id, "problem": one.problem} for one in broken]
 
 
-def history(info: RunInfo, loaded: Loaded) -> Document:
-    """The whole journal of a run, entry by entry, with its digests."""
+def member(of: Member) -> Document:
+    """A child in its family."""
+    return {
+        "run_id": of.run_id,
+        "step": of.step,
+        "workflow": of.workflow,
+        "status": None if of.status is None else of.status.value,
+        "reason": of.reason,
+        "detached": of.detached,
+        "adopted": of.adopted,
+        "children": [member(child) for child in of.children],
+    }
+
+
+def history(info: RunInfo, loaded: Loaded, children: Sequence[Member]) -> Document:
+    """The whole journal of a run, entry by entry, with its digests; and its family."""
+    first = loaded.opened
     return {
         "run": run(info),
+        "parent": {"run_id": first.parent, "step": first.parent_step} if first.parent else None,
+        "children": [member(child) for child in children],
         "head_digest": loaded.run.head_digest,
         "entries": [
             {

@@ -13,6 +13,7 @@ from recovery.core.errors import ExitCode
 from recovery.core.ids import check_run_id
 from recovery.engine import Engine
 from recovery.ports import RunRow
+from recovery.storage.kinship import members, parents_of
 from recovery.storage.listing import Damaged, listed
 from recovery.storage.reading import read
 
@@ -23,10 +24,13 @@ def runs(output: Output, target: Target, *, status: Status | None, limit: int) -
         found = listed(engine.journal, statuses=None if status is None else [status], limit=limit + 1)
         shown, more = found[:limit], len(found) > limit
         infos = [engine.info(row) for row in shown if isinstance(row, RunRow)]
+        parents = parents_of(engine.journal, [info.run_id for info in infos])
     damaged = [one for one in shown if isinstance(one, Damaged)]
     from recovery.console.runs import runs as table
 
-    output.answer(lambda: documents.runs(infos, damaged, more=more), lambda _paper: table(infos, damaged, cut=more))
+    output.answer(
+        lambda: documents.runs(infos, damaged, parents, more=more), lambda _paper: table(infos, damaged, parents, cut=more)
+    )
     return ExitCode.CORRUPT if damaged else ExitCode.SETTLED
 
 
@@ -36,7 +40,10 @@ def show(output: Output, target: Target, run_id: str, *, limit: int) -> ExitCode
     with Engine(target.journal()) as engine:
         loaded = read(engine.journal, run_id, values=False)
         info = engine.info(loaded.run)
+        children = members(engine.journal, loaded.history)
     from recovery.console.show import show as report
 
-    output.answer(lambda: documents.history(info, loaded), lambda paper: report(paper, info, loaded, limit=limit))
+    output.answer(
+        lambda: documents.history(info, loaded, children), lambda paper: report(paper, info, loaded, children, limit=limit)
+    )
     return ExitCode.SETTLED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -24,16 +24,18 @@ def status(of: Status) -> Text:
     return Text(of.value, style=STYLES[of])
 
 
-def runs(infos: Sequence[RunInfo], broken: Sequence[Damaged] = (), *, cut: bool = False) -> RenderableType:
-    """One line each, then those whose own row cannot be read. `cut`: there are more than these."""
+def runs(
+    infos: Sequence[RunInfo], broken: Sequence[Damaged] = (), parents: Mapping[str, str] | None = None, *, cut: bool = False
+) -> RenderableType:
+    """One line each, a child below its parent where both are here; then those whose own row cannot be read. `cut`: there are more than these."""
     if not infos:
         return damaged(broken) if broken else Text("no runs")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("run", "workflow", "status", "epoch", "entries", "updated (UTC)", "worker"):
         table.add_column(column, justify="right" if column == "entries" else "left", overflow="fold")
-    for info in infos:
+    for depth, info in _families(infos, parents or {}):
         table.add_row(
-            words.bounded(info.run_id),
+            f"{'  ' * (depth - 1)}└ {words.bounded(info.run_id)}" if depth else words.bounded(info.run_id),
             words.bounded(info.workflow),
             status(info.status) + (Text(f" ({words.bounded(info.reason)})", style="dim") if info.reason else Text()),
             info.epoch,
@@ -44,6 +46,20 @@ def runs(infos: Sequence[RunInfo], broken: Sequence[Damaged] = (), *, cut: bool 
     if cut:
         table.add_row(Text("… and more; raise --limit", style="dim"))
     return Group(table, damaged(broken)) if broken else table
+
+
+def _families(infos: Sequence[RunInfo], parents: Mapping[str, str]) -> Iterator[tuple[int, RunInfo]]:
+    """Each run and how many of its ancestors stand above it, in the order of ids within each family."""
+    here = {info.run_id for info in infos}
+    below: dict[str, list[RunInfo]] = {}
+    for info in infos:
+        parent = parents.get(info.run_id, "")
+        below.setdefault(parent if parent in here else "", []).append(info)
+    waiting = [(0, info) for info in reversed(below.get("", []))]
+    while waiting:
+        depth, info = waiting.pop()
+        yield depth, info
+        waiting += [(depth + 1, child) for child in reversed(below.get(info.run_id, []))]
 
 
 def damaged(broken: Sequence[Damaged]) -> RenderableType:

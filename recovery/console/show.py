@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Final
+
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -11,10 +14,25 @@ from recovery.console.runs import STYLES, status
 from recovery.console.timeline import lines, timeline
 from recovery.definitions.recovered import RunInfo
 from recovery.definitions.undoing import contradictions as undone
+from recovery.storage.kinship import Member
 from recovery.storage.reading import Loaded
 
+_MARKS: Final = (("├ ", "│ "), ("└ ", "  "))
 
-def show(paper: Paper, info: RunInfo, loaded: Loaded, *, limit: int) -> RenderableType:
+
+def _family(children: Sequence[Member], above: str) -> Iterator[Text]:
+    """A line for each child, its own children below it."""
+    for number, child in enumerate(children):
+        mark, beside = _MARKS[number == len(children) - 1]
+        about = Text("not stored", style="dim") if child.status is None else status(child.status)
+        reason = f" ({words.bounded(child.reason)})" if child.reason else ""
+        detached = ", detached" if child.detached else ""
+        said = f"{above}{mark}{words.bounded(child.run_id)}  {words.bounded(child.workflow)}  "
+        yield Text(said) + about + Text(f"{reason}{detached}  {words.bounded(child.step)}", style="dim")
+        yield from _family(child.children, above + beside)
+
+
+def show(paper: Paper, info: RunInfo, loaded: Loaded, children: Sequence[Member] = (), *, limit: int) -> RenderableType:
     run = loaded.run
     reason = Text(f" ({words.bounded(info.reason)})", style="dim") if info.reason else Text()
     worker = "nobody" if info.owner is None else words.bounded(info.owner)
@@ -27,6 +45,10 @@ def show(paper: Paper, info: RunInfo, loaded: Loaded, *, limit: int) -> Renderab
         ("journal", f"{info.entries:,} entries, verified, head {words.digest(run.head_digest)}"),
     ]
     rows += _ancestry(loaded)
+    if loaded.opened.parent:
+        rows.append(("parent", f"run {words.bounded(loaded.opened.parent)}, step {words.bounded(loaded.opened.parent_step)}"))
+    if children:
+        rows.append(("children", Text("\n").join(_family(children, ""))))
     if info.next_look is not None:
         rows.append(("next look", info.next_look.strftime("%Y-%m-%d %H:%M:%S UTC")))
     entries = [(row.seq, str(row.epoch), entry) for row, entry in zip(loaded.rows, loaded.entries, strict=True)]

@@ -153,6 +153,11 @@ class MemoryJournal:
             there = self._runs.get(run_id)
             return None if there is None else (there.row, there.rows[: there.row.head], dict(there.contracts))
 
+    def first_rows(self, run_ids: Sequence[str]) -> dict[str, Row]:
+        with self._lock:
+            there = {run_id: self._runs[run_id].rows for run_id in run_ids if run_id in self._runs}
+            return {run_id: rows[0] for run_id, rows in there.items() if rows}
+
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         for member in batch:
             check_rows(member.run_id, member.head, member.rows)

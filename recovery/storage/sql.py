@@ -123,6 +123,14 @@ class SqlJournal:
             check_rows(member.run_id, member.head, member.rows)
         return self._write(lambda: self._database.append(batch))
 
+    def first_rows(self, run_ids: Sequence[str]) -> dict[str, Row]:
+        def found() -> dict[str, Row]:
+            with self._database.reading() as connection:
+                rows = connection.execute(say.FIRST_ROWS, {"run_ids": list(run_ids)}).all()
+            return {row.run_id: say.to_row(row, row.run_id) for row in rows}
+
+        return self._read(found, {})
+
     def payloads(self, digests: Sequence[str]) -> dict[str, bytes]:
         def found() -> dict[str, bytes]:
             with self._database.reading() as connection:

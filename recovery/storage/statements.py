@@ -53,6 +53,11 @@ _INCARNATION: Final = sa.select(meta.c.incarnation).scalar_subquery()
 
 FIND: Final = sa.select(run).where(run.c.run_id == bindparam("run_id"))
 ROWS: Final = sa.select(journal).where(journal.c.run == bindparam("run")).order_by(journal.c.seq)
+FIRST_ROWS: Final = (
+    sa.select(run.c.run_id, journal)
+    .join(journal, journal.c.run == run.c.number)
+    .where(run.c.run_id.in_(bindparam("run_ids", expanding=True)), journal.c.seq == 1)
+)
 CONTRACTS: Final = (
     sa.select(contract.c.digest, contract.c.body)
     .join(run_contract, run_contract.c.digest == contract.c.digest)

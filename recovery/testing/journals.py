@@ -164,6 +164,9 @@ class ProcessJournal:
 
         return self._write(appended)
 
+    def first_rows(self, run_ids: Sequence[str]) -> dict[str, Row]:
+        return self._read(lambda journal: journal.first_rows(run_ids))
+
     def payloads(self, digests: Sequence[str]) -> dict[str, bytes]:
         return self._read(lambda journal: journal.payloads(digests))
 

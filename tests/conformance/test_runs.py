@@ -129,6 +129,14 @@ def test_an_unknown_run_is_none(journal: Journal) -> None:
     assert journal.evidence("nobody") == []
 
 
+def test_first_rows_are_those_of_the_runs_that_have_any(journal: Journal) -> None:
+    for name in ("a", "b", "c"):
+        opened(journal, name)
+    found = journal.first_rows(["a", "c", "unknown"])
+    assert found == {name: journal.load(name)[1][0] for name in ("a", "c")}  # type: ignore[index]  # they are there
+    assert journal.first_rows([]) == {}
+
+
 def test_runs_are_ordered_by_the_bytes_of_their_ids(journal: Journal) -> None:
     names = ["b", "a-1", "a.2", "B", "a:3", "a10", "_x", "a"]
     for name in names:

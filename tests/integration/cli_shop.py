@@ -62,8 +62,14 @@ def unstorable(run: Run) -> str:
     return run.perform(book(item="x"), key=f"book-{run.run_id}") and object()  # type: ignore[return-value]
 
 
+@workflow
+def bundle(run: Run, first: str, second: str) -> list[str]:
+    run.start(notify("the warehouse"), run_id=f"{run.run_id}.mail", detached=True)
+    return [run.call_child(order(item), run_id=f"{run.run_id}.{item}") for item in (first, second)]
+
+
 def make() -> Engine:
-    return Engine(os.environ.get("SHOP_DB", "sqlite:///shop.db"), workflows=[order, notify, unstorable])
+    return Engine(os.environ.get("SHOP_DB", "sqlite:///shop.db"), workflows=[order, notify, unstorable, bundle])
 
 
 engine = make()
@@ -72,4 +78,4 @@ number = 7
 if __name__ == "__main__":
     what, run_id, *given = sys.argv[1:]
     with engine:
-        print(engine.run(run_id, {"order": order, "notify": notify, "unstorable": unstorable}[what], *given))
+        print(engine.run(run_id, {"order": order, "notify": notify, "unstorable": unstorable, "bundle": bundle}[what], *given))
