@@ -69,6 +69,9 @@ async def resume(world: World, run_id: str, *, by: str, reason: str) -> Told:
 
 
 async def _told(world: World, run_id: str, verb: Verb, by: str, reason: str) -> Told:
+    row = await existing(run_id)
+    if row.owner is not None and world.proven_dead(row.owner):
+        await under_claim(world, run_id, _nothing)  # from the dead it is given up, even where the order is refused
     await _give(world, run_id, verb, by, reason)
     with suppress(LeaseUnavailable, OverrideRefused):  # its owner was told, or has settled it meanwhile
         await _take_in(world, run_id)
@@ -85,7 +88,10 @@ async def _give(world: World, run_id: str, verb: Verb, by: str, reason: str) -> 
     loaded = await looked_at(run_id)
     if loaded.run.status is Status.CANCELLED and verb is Verb.CANCEL:
         return
-    _check(loaded, [*loaded.history.overrides, *await disobeyed(loaded.history)], verb)
+    waiting = await disobeyed(loaded.history)
+    if waiting and waiting[-1].verb is verb and not loaded.run.status.settled:
+        return  # said before, and not taken in yet
+    _check(loaded, [*loaded.history.overrides, *waiting], verb)
     order = message(world.token(), run_id, verb, by=by, reason=reason, at_us=await Now())
     with around("deliver"):
         came = await Use(lambda journal: journal.deliver(order))
@@ -126,6 +132,10 @@ async def _take_in(world: World, run_id: str) -> None:
         await obeyed(world, claimed.loaded)
 
     await under_claim(_at_once(world), run_id, write)
+
+
+async def _nothing(_claimed: Claimed) -> None:
+    """The run is claimed and given up."""
 
 
 def _at_once(world: World) -> World:

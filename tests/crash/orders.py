@@ -8,6 +8,7 @@ from recovery.core.errors import ExitCode
 from tests.crash.stage import Stage, Story
 
 WHO = ("--by", "ann", "--reason", "x")
+PAUSE, RESUME = ("pause", "{run}", *WHO), ("resume", "{run}", *WHO)
 HOLD, RELEASE = ("hold", "{run}", *WHO), ("release", "{run}", *WHO)
 
 
@@ -18,7 +19,7 @@ class Order:
     shape, died_at: the run, and where its worker died; parked: it has been recovered since, as far as that goes; first: the orders given
     before this one. verbs: the orders that its journal holds in the end; step: what it is about, "" for the run; ends: how a recovery ends
     then. After the order is durable, giving it again is refused, unless it `repeats`: then the journal may hold it twice, and it means the
-    same. waits: unless an attempt of it may be answered still.
+    same. waits: unless an attempt of it may be answered still. goes_on: given again, it finishes what it began.
     """
 
     typed: tuple[str, ...]
@@ -30,6 +31,7 @@ class Order:
     step: str = ""
     repeats: bool = False
     waits: bool = False
+    goes_on: bool = False
     ends: ExitCode = ExitCode.SETTLED
 
     def prepared(self, stage: Stage, colour: str) -> Story:
@@ -62,6 +64,10 @@ ORDERS = {
         repeats=True,
     ),
     "redrive": Order(("redrive", "{run}", "reserve#1", *WHO), ("redrive",), step="reserve#1", repeats=True, waits=True),
+    "cancel": Order(("cancel", "{run}", *WHO), ("cancel",), died_at="append.settled.after:1", goes_on=True, ends=ExitCode.FAILED),
+    "pause": Order(PAUSE, ("pause",), ends=ExitCode.IN_DOUBT),
+    "resume": Order(RESUME, ("pause", "resume"), first=(PAUSE,)),
+    "restart": Order(("restart", "{run}", "reserve#1", "--new-key", "reserve#1=lost", *WHO), ("restart",)),
     "probe": Order(
         ("probe", "{run}", "reserve_asking#1"), (), shape="lossy", died_at="send.after:3", step="reserve_asking#1", repeats=True
     ),

@@ -82,6 +82,8 @@ def test_an_order_about_a_run_is_there_once_and_whole(stage: Stage, name: str) -
 def again(order: Order, rows: Sequence[Row], began: int) -> ExitCode:
     """How the order ends when it is given again, by what the first one made durable."""
     made = [(row.kind, row.step) for row in rows[began:]]
+    if order.goes_on:
+        return ExitCode.SETTLED
     if ("settled", order.step) in made or (made and not order.repeats):
         return ExitCode.USAGE  # there is nothing left to order
     if order.waits and ("attempt", order.step) in made:
@@ -94,7 +96,7 @@ def check_once(order: Order, story: Story) -> None:
     entries = read(story.stage.journal, story.run_id).entries
     verbs = [entry.verb.value for entry in entries if isinstance(entry, Override)]
     assert verbs == list(order.verbs) or (order.repeats and verbs == [*order.verbs, *order.verbs])
-    held, before = order.verbs == ("hold",), story.rows()
+    held, before = order.verbs in {("hold",), ("pause",)}, story.rows()
     ended = story.work("recover")
     assert ended.returncode == order.ends, ended
     assert not held or story.rows() == before, "a held run does nothing"
@@ -147,6 +149,23 @@ def test_a_hold_of_a_living_worker_stops_it_once_it_is_durable(stage: Stage, sid
         assert worker.wait().report["error"] == "FencedOut"
     assert given(story, HOLD) == (2 if side == "after" else 0)
     check_once(ORDERS["hold"], story)
+
+
+@pytest.mark.parametrize("point", ["open.before", "open.after"])
+def test_a_fork_is_there_whole_or_not_at_all(stage: Stage, point: str) -> None:
+    story = stage.new_run("plain", "sync")
+    assert story.work("run", "append.settled.after:1").killed
+    before, words = story.rows(), ["fork", "{run}", f"{story.run_id}-fork", *WHO]
+    assert story.ordered(words, point).killed
+    assert story.rows() == before, "its parent is only read"
+    found = stage.journal.find(f"{story.run_id}-fork")
+    assert (found is None) is (point == "open.before")
+    assert given(story, words) == 0
+    row, rows, _ = stage.journal.load(f"{story.run_id}-fork") or pytest.fail("no fork")
+    assert [(each.kind, each.step) for each in rows[:2]] == [("opened", ""), ("override", "")]
+    assert row.status.value == "queued"
+    assert given(story, ["--run-id", f"{story.run_id}-fork"]) == 0
+    assert set(stage.executions(story.run_id).values()) <= {1}, "what it inherits was done by its parent alone"
 
 
 def test_every_point_of_an_order_is_reached_here() -> None:
