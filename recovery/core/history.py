@@ -44,7 +44,7 @@ from recovery.core.recorded import EffectStep as EffectStep
 from recovery.core.recorded import Noted as Noted
 from recovery.core.recorded import Step as Step
 from recovery.core.showing import secrets_in, without
-from recovery.core.superseding import ENDS_OF_RESTS, still_completed, superseded
+from recovery.core.superseding import ENDS_OF_RESTS, heard_by, still_completed, superseded
 
 DIVERGE: Final = "diverge"
 """The action of a verdict about the whole run: its replay and its record do not fit."""
@@ -196,6 +196,7 @@ class History:
         self.children = {run_id: start for run_id, start in self.children.items() if start.step not in gone}
         self.adopted = {run_id: end for run_id, end in self.adopted.items() if end.step not in gone}
         self.awaited = {step: said for step, said in self.awaited.items() if step in self.steps}
+        self.heard -= heard_by(gone)
         self.divergence = None
 
     def _is_anew(self, step: str) -> bool:

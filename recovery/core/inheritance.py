@@ -22,6 +22,7 @@ from recovery.core.entries import (
     FORMS,
     INHERITED,
     JSON,
+    LAPSED,
     PATCHED,
     UNDOING,
     UNFIT,
@@ -260,4 +261,4 @@ def inherited_entry(step: str, term: Term, at_us: int, form: str) -> Decision:
 
 def is_place(step: Step) -> bool:
     """Whether a person can name this step as a place: not what the run notes beside its steps."""
-    return not (isinstance(step, DecisionStep) and step.decision.form in {FIRED, PATCHED})
+    return not (isinstance(step, DecisionStep) and step.decision.form in {FIRED, PATCHED, ANSWER, LAPSED, UNFIT})

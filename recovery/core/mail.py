@@ -43,9 +43,9 @@ class Wanted:
     lasts_us: int | None = None
     said: dict[str, JSON] = field(default_factory=dict)
 
-    def wait(self, step: str, now_us: int) -> Decision:
-        """The entry. When the wait ends is written once: the sooner of what was asked for."""
-        until_us = sooner(self.until_us, None if self.lasts_us is None else now_us + self.lasts_us)
+    def wait(self, step: str, now_us: int, bound_us: int | None) -> Decision:
+        """The entry. When the wait ends is written once: the sooner of what was asked for and the deadline of its scope."""
+        until_us = sooner(self.until_us, bound_us, None if self.lasts_us is None else now_us + self.lasts_us)
         value = {"name": self.name, "queue": self.queue, "until_us": until_us, **self.said}
         return Decision(step=step, fingerprint=self.fingerprint, value=value, form=WAIT, at_us=now_us)
 
@@ -130,7 +130,7 @@ def unfit(history: History, step: str) -> int:
 def slot_of(history: History, step: str, tried: int = 0) -> str:
     """The place in the inbox of the one answer to a wait: a new one for each answer that did not fit."""
     number = unfit(history, step) + tried
-    return step if not number else f"{step}@{number + 1}"
+    return step if not number else f"{step}!{number + 1}"
 
 
 def lapsed(wait: Decision, now_us: int) -> Decision:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from recovery.core.entries import ANSWER, FIRED, LAPSED
+from recovery.core.entries import ANSWER, FIRED, LAPSED, UNFIT
 from recovery.core.ids import branch_of
 from recovery.core.recorded import DecisionStep, EffectStep, Step
 
@@ -26,6 +26,12 @@ def superseded(steps: Mapping[str, Step], from_step: str) -> dict[str, Step]:
         if step.seq < cut and isinstance(step, EffectStep) and step.settled is None:
             raise ValueError("a generation begins behind an unsettled step")
     return {name: step for name, step in steps.items() if step.seq >= cut}
+
+
+def heard_by(gone: Mapping[str, Step]) -> set[int]:
+    """The messages that were taken in by what is left behind: those of a topic are taken again, in their order."""
+    taken = (step.decision for step in gone.values() if isinstance(step, DecisionStep) and step.decision.form in {ANSWER, UNFIT})
+    return {decision.value["number"] for decision in taken}
 
 
 def still_completed(completed: Iterable[str], gone: Mapping[str, Step]) -> list[str]:

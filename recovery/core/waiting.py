@@ -15,7 +15,7 @@ from typing import Any
 from recovery.core.child_errors import ChildOpen
 from recovery.core.effect_errors import EffectInDoubt, Unresolved
 from recovery.core.entries import ANSWER, LAPSED, WAIT, Decision, Status
-from recovery.core.errors import AnswerPending, RecoveryError, RunUnsettled, TimerPending
+from recovery.core.errors import AnswerPending, DeadlinePassed, RecoveryError, RunUnsettled, TimerPending
 from recovery.core.history import DecisionStep, History
 from recovery.core.ids import branch_of
 from recovery.core.instants import iso
@@ -32,13 +32,14 @@ RESTS = (AnswerPending, ChildOpen, TimerPending, Unresolved, EffectInDoubt)
 
 
 async def answered(machine: Machine, step: str, wanted: Wanted) -> Decision:
-    """The entry that ends a wait: an answer, or its lapse. Raises Unwind where there is none yet."""
-    recorded = machine.history.steps.get(step)
+    """The entry that ends a wait: an answer, or its lapse. Raises Unwind where there is none yet, and DeadlinePassed where the deadline of its scope
+    ended it."""
+    recorded, bound = machine.history.steps.get(step), machine.scopes.bound(branch_of(step))
     if recorded is not None:
         wait = machine.expected(step, recorded, WAIT)
         _check_same(machine, wait, wanted)
     else:
-        wait = wanted.wait(step, await Now())
+        wait = wanted.wait(step, await Now(), None if bound is None else bound.at_us)
     done = machine.history.steps.get(machine.begin(ANSWER, step, awaited=False))
     if isinstance(done, DecisionStep):
         ended = done.decision
@@ -55,6 +56,9 @@ async def answered(machine: Machine, step: str, wanted: Wanted) -> Decision:
     if wanted.fingerprint and ended.form == ANSWER:
         machine.mail.approved.setdefault(wanted.fingerprint, []).append(ended.value.get(APPROVED_UNTIL))
     await machine.turn(step)
+    if ended.form == LAPSED and bound is not None and ended.value >= bound.at_us:
+        fate = "Nobody had answered"
+        raise DeadlinePassed(run_id=machine.history.run_id, step=step, deadline=bound.step, at=iso(bound.at_us), fate=fate)
     return ended
 
 

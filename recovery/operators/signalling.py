@@ -16,7 +16,7 @@ from recovery.claims import World, load
 from recovery.core.entries import ANSWER, JSON, Decision
 from recovery.core.errors import RecoveryError, RunNotFound, SignalRefused
 from recovery.core.history import History
-from recovery.core.ids import check_run_id, check_step_name, digest_bytes, step_id
+from recovery.core.ids import check_run_id, check_step_name, digest_bytes, of_generation, step_id
 from recovery.core.instants import iso
 from recovery.core.mail import LAPSE, NOTE, SIGNAL, Known, slot_of, waits_in
 from recovery.core.operations import Now, Use
@@ -68,7 +68,7 @@ async def signal(world: World, run_id: str, name: str, word: Word) -> Signalled:
     what does not fit the schema, where the workflow is known here."""
     loaded = await load(check_run_id(run_id))
     known = _wait_called(loaded.history, name)
-    step = name if "#" in name else step_id("", check_step_name(name), 1)
+    step = name if "#" in name else of_generation(step_id("", check_step_name(name), 1), loaded.history.generation)
     slot, now_us = step, await Now()
     if known is not None:
         step, slot = known.step, slot_of(loaded.history, known.step)

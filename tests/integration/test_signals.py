@@ -635,3 +635,80 @@ def test_a_wait_is_not_another_kind_of_step_on_replay(journal: Journal, colour: 
     diverged = desk.start("changing")
     assert isinstance(diverged, errors.Diverged)
     assert "the next message of approval" in str(diverged)
+
+
+# -- orders and scopes -------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_waits_can_be_cancelled_and_is_not_answered_after_that(journal: Journal, colour: str) -> None:
+    desk = Desk(journal, colour, ask)
+    desk.start("ask")
+    assert desk.cancel("r", by="ann", reason="nobody wants it").status is Status.CANCELLED
+    with pytest.raises(errors.SignalRefused, match="the run is cancelled"):
+        desk.signal("r", "approval", YES, by="ann")
+
+
+def test_an_answer_to_a_held_run_is_kept(journal: Journal, colour: str) -> None:
+    desk = Desk(journal, colour, ask)
+    desk.start("ask")
+    desk.hold("r", by="ann", reason="a look")
+    desk.signal("r", "approval", YES, by="ann")
+    assert isinstance(desk.start("ask"), errors.RunHeld)
+    desk.release("r", by="ann", reason="done")
+    assert desk.start("ask") == [True, ""]
+
+
+def test_a_new_generation_asks_again_and_hears_what_was_said_again(journal: Journal, colour: str) -> None:
+    def both(run: Any) -> Steps:
+        first = yield run.receive("notes", schema=str)
+        answer = yield run.wait_for("approval", schema=Approval)
+        last = yield run.wait_for("last", schema=str)
+        return [first, answer.approved, last]
+
+    desk = Desk(journal, colour, both)
+    desk.start("both")
+    desk.send("r", "notes", "one", by="ann")
+    desk.recover("r")
+    desk.signal("r", "approval", NO, by="ann")
+    desk.recover("r")
+    desk.restart("r", "notes#1", by="ann", reason="once more")
+    assert desk.recover("r").exit_code is ExitCode.WAITING
+    assert [one.step for one in desk.waits("r")] == ["approval#1@2"]
+    desk.signal("r", "approval", YES, by="bob")
+    desk.signal("r", "last", "x", by="bob")
+    assert desk.start("both") == ["one", True, "x"]
+
+
+def test_a_fork_takes_over_what_was_answered_and_has_an_inbox_of_its_own(journal: Journal, colour: str) -> None:
+    def notes(run: Any) -> Steps:
+        first = yield run.receive("notes", schema=str)
+        second = yield run.receive("notes", schema=str)
+        return [first, second]
+
+    desk = Desk(journal, colour, notes)
+    desk.start("notes")
+    desk.send("r", "notes", "one", by="ann")
+    desk.recover("r")
+    desk.fork("r", "f", at="notes#2", by="ann", reason="what if")
+    assert desk.recover("f").exit_code is ExitCode.WAITING
+    desk.send("f", "notes", "two", by="ann")
+    assert desk.recover("f").result() == ["one", "two"]
+
+
+def test_a_deadline_ends_a_wait_in_its_scope(journal: Journal, colour: str) -> None:
+    def bounded(run: Any) -> Steps:
+        scope = yield run.deadline(10 * MINUTE)
+        try:
+            with scope:
+                yield run.wait_for("approval", schema=Approval, timeout=20 * MINUTE)
+        except errors.DeadlinePassed:
+            return "passed"
+        return "answered"
+
+    desk = Desk(journal, colour, bounded)
+    desk.start("bounded")
+    desk.clock.advance(10 * MINUTE)
+    with pytest.raises(errors.SignalRefused, match="the time for it ended"):
+        desk.signal("r", "approval", YES, by="ann")
+    assert desk.start("bounded") == "passed"
+    assert desk.start("bounded") == "passed"
