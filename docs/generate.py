@@ -627,6 +627,7 @@ FACES: dict[str, tuple[str, ...]] = {
 PACKAGES = {
     "recovery.receipts": "The environment's side, usable alone: [keep receipts in your service](../how-to/keep-receipts-in-your-service.md). Its refusals are among the [errors](errors.md).",
     "recovery.checkpoint": "Needs the extra `checkpoint`: [checkpoints](../explanation/checkpoints.md). `ObjectCheckpoints` needs `objects`, too, so that `import *` leaves it out.",
+    "recovery.encryption": "Needs the extra `encryption`: [encrypt a journal](../how-to/encrypt-a-journal.md).",
 }
 """Public packages beside `recovery` itself, with what is said of them."""
 

@@ -19,8 +19,9 @@ from recovery.core.policy import Budget, Lease
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered
 from recovery.definitions.registry import Workflows
-from recovery.ports import Journal, Message, Owner, RunRow
+from recovery.ports import Journal, Message, Owner, RunRow, Vault
 from recovery.storage.reading import Loaded, read
+from recovery.storage.resting import Sealing, is_digest, sealing_of
 
 T = TypeVar("T")
 
@@ -48,6 +49,7 @@ class World:
     hear: Callable[[frozenset[str]], None]
     messages: Callable[[str], Sequence[Message]] = lambda run_id: ()  # noqa: ARG005  # one signature
     tell: Callable[[str], None] = lambda run_id: None  # noqa: ARG005  # one signature
+    vault: Vault | None = None  # what the journal's values are encrypted by
 
     def owner(self) -> Owner:
         return self.identify(self.token())
@@ -68,6 +70,11 @@ async def existing(run_id: str) -> RunRow:
 async def find(run_id: str) -> RunRow | None:
     """The run's row, or None."""
     return await Use(lambda journal: journal.find(run_id))
+
+
+async def sealing(world: World, run_id: str) -> Sealing | None:
+    """How what is written to a run is encrypted; None: not at all."""
+    return None if world.vault is None else await Use(lambda journal: sealing_of(journal, run_id))
 
 
 async def load(run_id: str) -> Loaded:
@@ -100,7 +107,8 @@ async def take(world: World, row: RunRow) -> RunRow:
 
 
 async def claim(world: World, seen: RunRow) -> RunRow | None:
-    """Raise the epoch, whoever owns the run; None: it moved since it was seen."""
+    """Raise the epoch, whoever owns the run; None: it moved since it was seen. Raises EncryptionKeyMissing, before anything, where it could not be read."""
+    is_digest(world.vault, seen.input_digest, "")
     owner, at_us = world.owner(), await Now()
     with around("claim"):
         term_us = world.lease_term_us

@@ -22,7 +22,7 @@ from recovery.core.ids import digest_bytes
 from recovery.core.showing import ESCAPED, MARKED, VERSIONED, Veiled, revealed
 from recovery.frozen import STAND_INS, thawed
 from recovery.identical import DEPTH_MAX, Difference, difference, unfit
-from recovery.redaction import KEPT, MARK, Unplaced, Veils, uncovered
+from recovery.redaction import KEPT, MARK, Redacted, Unplaced, Veils, uncovered
 from recovery.upcasting import Models, Outdated, Tagged, stored_tag, tagged
 
 T = TypeVar("T")
@@ -194,6 +194,8 @@ def type_title(type_: Any) -> str:
     """A type's name for people."""
     if isinstance(type_, type) and not isinstance(type_, GenericAlias):
         return type_.__name__
+    if Redacted in getattr(type_, "__metadata__", ()):
+        return f"Secret[{type_title(type_.__origin__)}]"
     return str(type_).replace("typing.", "")
 
 

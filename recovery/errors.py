@@ -73,6 +73,7 @@ from recovery.core.errors import (
     WaitLapsed,
     WorkflowUnknown,
 )
+from recovery.core.key_errors import EncryptionKeyMissing, EncryptionKeyWrong
 from recovery.core.order_errors import EffectForbidden, RunCancelled, RunPaused
 
 __all__ = [
@@ -95,6 +96,8 @@ __all__ = [
     "EffectForbidden",
     "EffectInDoubt",
     "EffectInterrupted",
+    "EncryptionKeyMissing",
+    "EncryptionKeyWrong",
     "ExitCode",
     "ExtraMissing",
     "FencedOut",

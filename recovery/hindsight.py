@@ -9,10 +9,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Final
 
-from recovery import codec
 from recovery.claims import World, claim, load, visit
 from recovery.core.contradictions import news
-from recovery.core.entries import Answered, AnswerKind, Observation, Source, encode, kind_of
+from recovery.core.entries import Answered, AnswerKind, Observation, Source
 from recovery.core.errors import FencedOut, LeaseUnavailable, NotObservable, RunNotFound
 from recovery.core.findings import open_items
 from recovery.core.history import EffectStep
@@ -25,8 +24,9 @@ from recovery.core.rereading import Rereading
 from recovery.crashpoints import around
 from recovery.definitions.effect import Bound
 from recovery.definitions.workflow import Workflow
-from recovery.ports import Evidence, Journal
+from recovery.ports import Journal
 from recovery.storage.reading import Loaded, read
+from recovery.storage.resting import late_item, sealing_of
 from recovery.storage.writer import OUTSIDE, writer_of
 
 TELLING: Final = frozenset(
@@ -87,8 +87,8 @@ async def reread(workflow: Workflow[..., Any], loaded: Loaded, budget: Budget) -
 
 async def keep(run_id: str, epoch: Epoch, observation: Observation) -> None:
     """Keep one observation outside the fence. Durable on return."""
-    body = codec.dumps(encode(observation))
-    item = Evidence(run_id, observation.step, epoch, observation.observed_at_us, kind_of(observation), body)
+    sealing = await Use(lambda journal: sealing_of(journal, run_id))
+    item = late_item(run_id, epoch, observation.observed_at_us, observation, sealing)
     with around("evidence"):
         await Use(lambda journal: journal.add_evidence(item))
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from recovery import codec
-from recovery.claims import World, find, load, owned
+from recovery.claims import World, find, load, owned, sealing
 from recovery.core.chain import Row, chained, genesis
 from recovery.core.child_errors import ChildOpen, ChildRefused
 from recovery.core.children import is_news, noted, open_children, standing
@@ -29,6 +29,7 @@ from recovery.definitions.recovered import Recovered
 from recovery.obeying import message
 from recovery.ports import Message, NewRun, Payload, RunRow
 from recovery.storage.reading import Loaded
+from recovery.storage.resting import blinded, is_digest
 from recovery.storage.resting import rest as at_rest
 from recovery.storage.writer import Writer
 
@@ -45,15 +46,16 @@ Bring = Callable[[World, RunRow], Coroutine[Op[Any], Any, Recovered[Any]]]
 async def opened(world: World, run_id: str, first: Opened, status: Status, more: Sequence[Entry] = ()) -> RunRow | None:
     """Store a run and its first entries in one commit, owned by us. None: somebody else took the run id."""
     namespace, incarnation = await Use(lambda journal: (journal.namespace(), journal.incarnation()))
+    sealed_by = await sealing(world, run_id)
     owner, token, previous = world.owner(), world.token(), genesis(namespace, run_id)
     rows: list[Row] = []
     payloads: dict[str, Payload] = {}
     for seq, entry in enumerate((first, *more), 1):
-        rested = at_rest(entry)
+        rested = at_rest(entry, seq, sealed_by)
         payloads |= {payload.digest: payload for payload in rested.payloads}
         rows.append(chained(previous, seq, kind_of(entry), step_of(entry), rested.body, Epoch(incarnation, 1), token))
         previous = rows[-1].digest
-    about = (run_id, first.workflow, first.input_digest, status, owner, world.lease_term_us, first.at_us)
+    about = (run_id, first.workflow, blinded(first.input_digest, sealed_by), status, owner, world.lease_term_us, first.at_us)
     new = NewRun(*about, rows=tuple(rows), payloads=tuple(payloads.values()))
     with around("open"):
         return await owned(run_id, owner, lambda journal: journal.open_run(new))
@@ -104,7 +106,7 @@ class Offspring:
             )
 
     async def _is(self, row: RunRow, child: NewChild) -> bool:
-        if (row.workflow, row.input_digest) != (child.workflow, child.input_digest):
+        if row.workflow != child.workflow or not is_digest(self.world.vault, row.input_digest, child.input_digest):
             return False
         first = (await load(row.run_id)).opened
         return (first.parent, first.parent_step) == (child.parent, child.step)

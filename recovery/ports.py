@@ -37,6 +37,34 @@ class Clock(Protocol):
         """A virtual clock moves on by itself and returns True; a real one returns False, and the driver waits."""
 
 
+class Vault(Protocol):
+    """Keys, and what a journal does with them. `about`: what the sealed bytes are bound to; they open with the same `about` only.
+
+    Every method may raise EncryptionKeyMissing, and those that open EncryptionKeyWrong. No I/O but the reading of keys, at the first use."""
+
+    @property
+    def current(self) -> str:
+        """The id of the key that seals."""
+
+    def seal(self, plain: bytes, about: bytes) -> bytes:
+        """Encrypted under the current key; other bytes at each call."""
+
+    def wrap(self, plain: bytes, about: bytes) -> bytes:
+        """Encrypted under the current key, and the same bytes for the same content: what is stored once, however often it is said."""
+
+    def unseal(self, key: str, sealed: bytes, about: bytes) -> bytes:
+        """What was sealed under the key of this id."""
+
+    def unwrap(self, key: str, sealed: bytes, about: bytes) -> bytes:
+        """What was wrapped under the key of this id."""
+
+    def blind(self, text: str) -> str:
+        """A keyed digest under the current key, with its id: what may stand in a column where a digest could be guessed from."""
+
+    def fits(self, blinded: str, text: str) -> bool:
+        """Whether it is the keyed digest of this text, under the key that it names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Owner:
     """Who holds a run: a fresh random token per claim, and a process that can be proven dead on the same boot of one host."""
@@ -235,6 +263,9 @@ class Journal(Protocol):
     """
 
     url: str  # for people, without password
+    vault: (
+        Vault | None
+    )  # what late evidence and messages are encrypted by, and whoever chains rows encrypts these by; None: nothing is
 
     def namespace(self) -> str:
         """The database's random name, fixed at its creation and kept in backups. Goes into keys and chains, so that asking for it is

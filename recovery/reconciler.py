@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard
 
-from recovery.claims import World, existing, find, held_while, load, take, visit
+from recovery.claims import World, existing, find, held_while, load, sealing, take, visit
 from recovery.core.child_errors import ChildInDoubt, ChildOpen
 from recovery.core.contracts import Contract, microseconds
 from recovery.core.contradictions import need_a_person
@@ -49,6 +49,7 @@ from recovery.obeying import cancelled_end, disobeyed, may_end, obeyed, orders
 from recovery.offspring import Offspring, cancel_down, opened, tell_parent
 from recovery.ports import RunRow
 from recovery.storage.reading import ENDS, Loaded, read
+from recovery.storage.resting import is_digest
 from recovery.storage.writer import Writer
 
 
@@ -66,8 +67,9 @@ async def run(world: World, run_id: str, workflow: Workflow[..., Any], given: JS
         assert row is not None, "a run id that is taken stays taken"
     if row.workflow != workflow.name:
         raise RunInputDiffers(run_id=run_id, what="workflow", recorded=row.workflow, given=workflow.name)
-    if row.input_digest != digest and not workflow.reads_as((await load(run_id)).opened.input, digest):
-        raise RunInputDiffers(run_id=run_id, what="input", recorded=row.input_digest[:12], given=digest[:12])
+    if not is_digest(world.vault, row.input_digest, digest) and not workflow.reads_as((await load(run_id)).opened.input, digest):
+        recorded, given = (row.input_digest[:12], digest[:12]) if world.vault is None else ("encrypted", "another")
+        raise RunInputDiffers(run_id=run_id, what="input", recorded=recorded, given=given)
     return await _continue(world, row)
 
 
@@ -184,6 +186,7 @@ async def _go(
     )
     assert row.owner is not None
     writer = Writer(row.run_id, row.owner.token, row.epoch, row.head, row.head_digest, world.token, contracts)
+    writer.sealing = await sealing(world, row.run_id)
     came = await _executed(workflow, history.opened.input, machine, writer)
     if may_end(machine):
         if (waits := await cancel_down(world, machine, writer)) is not None:

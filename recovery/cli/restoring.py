@@ -110,6 +110,7 @@ def _verified(found: Verified) -> Document:
         "exit_code": int(found.exit_code),
         "runs": found.runs,
         "entries": found.entries,
+        "unopened": found.unopened,
         "broken": [
             {"run_id": one.run_id, "seq": one.seq, "field": one.field, "problem": one.problem, "exit_code": int(one.exit_code)}
             for one in found.broken

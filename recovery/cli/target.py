@@ -21,10 +21,11 @@ from recovery.core.errors import AppNotFound, RecoveryError
 
 if TYPE_CHECKING:
     from recovery.engine import AsyncEngine, Engine
-    from recovery.ports import Journal
+    from recovery.ports import Journal, Vault
 
     AnyEngine: TypeAlias = Engine | AsyncEngine
 
+KEYS: Final = "RECOVERY_KEYS"
 DATABASE_DEFAULT: Final = "sqlite:///recovery.db"
 _FORM: Final = "Write it as module:engine, for example shop.main:engine."
 
@@ -47,8 +48,23 @@ class Target:
 
         if self.url is None and self.app is not None:
             own = self.app.database
-            return self.app.journal if own in {None, "memory://"} else open_journal(str(own), create=False)
-        return open_journal(self.url or DATABASE_DEFAULT, create=False)
+            if own in {None, "memory://"}:
+                return self.app.journal
+            opened = open_journal(str(own), create=False)
+        else:
+            opened = open_journal(self.url or DATABASE_DEFAULT, create=False)
+        opened.vault = self._keys()
+        return opened
+
+    def _keys(self) -> Vault | None:
+        """The app's, else those of the environment."""
+        if self.app is not None:
+            return self.app.encryption
+        if not os.environ.get(KEYS):
+            return None
+        from recovery.encryption import Keyring
+
+        return Keyring.from_environment(KEYS)
 
     def looking(self) -> AnyEngine:
         """For a plan: the app's workflows over a journal that is only read."""

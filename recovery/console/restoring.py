@@ -86,6 +86,9 @@ def verified(paper: Paper, found: Verified) -> RenderableType:
             f"{words.counted(whole, 'run')} verified, {words.counted(found.entries, 'entry', 'entries')}; {len(found.broken)} broken"
         )
     )
+    if found.unopened:
+        told = f"{words.counted(found.unopened, 'run')} encrypted under keys that are not here: digests verified, values not"
+        parts.append(Text(told, style="yellow"))
     if found.asked:
         parts.append(Text(_counts(found)))
     return Group(*parts)

@@ -5,7 +5,7 @@
                         ConcurrentStep, StepNotAwaited, WorkflowUnknown, AppNotFound, ExtraMissing, StoreUrlError, StepNotFound, StepSettled,
                         OverrideRefused, ChildRefused
                         OverrideRefused, SignalRefused, ListenerAhead
-      JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged, StoreUnavailable, RunForgotten
+      JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged, StoreUnavailable, RunForgotten, EncryptionKeyMissing, EncryptionKeyWrong
       OwnershipError    LeaseUnavailable, FencedOut, HeadMoved
       EffectError       EffectInDoubt (CompensationStuck), EffectInterrupted, EffectForbidden, KeyReused, NotExecuted (RetriesExhausted), OutcomeUnavailable, Unresolved, NotLicensed, KeyStillAsked
       RunFailed, RunCancelled, RunHeld (RunPaused), RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted, TimerPending,

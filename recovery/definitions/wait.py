@@ -108,6 +108,8 @@ class _Reading:
     def said(self) -> dict[str, JSON]:
         """What the entry tells people of it."""
         said: dict[str, JSON] = {"type": type_title(self.codec.type)}
+        if self.codec.veils.any:
+            said["secret"] = True  # whoever tells of an answer before it is taken in has no type to know it from
         if self.by:
             said["by"] = list(self.by)
         if self.about is not None:

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from recovery import codec
-from recovery.core.entries import Answered, AnswerKind, Observation, Source, encode, kind_of
+from recovery.core.entries import Answered, AnswerKind, Observation, Source
 from recovery.core.errors import DefinitionError, RecoveryError
 from recovery.core.ids import Epoch
 from recovery.core.instants import moment
@@ -25,8 +24,9 @@ from recovery.definitions.answer import NotSent, ReplyWas
 from recovery.definitions.call import Call
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.replies import error_name, message_of
-from recovery.ports import Clock, Evidence, Journal
+from recovery.ports import Clock, Journal
 from recovery.storage.committing import Committer
+from recovery.storage.resting import late_item, sealing_of
 
 Progress = Callable[[Sleep | Poll, float], None]
 """Told on every nap what is waited for and how many seconds are left."""
@@ -115,9 +115,10 @@ class Surroundings:
         )
         epoch = Epoch.parse(attempt.epoch)
         assert epoch is not None, "an attempt names the epoch that made it"
-        item = Evidence(run_id, late.step, epoch, now_us, kind_of(late), codec.dumps(encode(late)))
-        with suppress(RecoveryError), around("evidence"):
-            self.journal.add_evidence(item)
+        with suppress(RecoveryError):
+            item = late_item(run_id, epoch, now_us, late, sealing_of(self.journal, run_id))
+            with around("evidence"):
+                self.journal.add_evidence(item)
 
     def left(self, sleep: Sleep | Poll, now_us: int) -> float:
         """Seconds until the named time, at least 0. Tells the watcher."""

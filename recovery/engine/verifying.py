@@ -25,6 +25,7 @@ from recovery.core.errors import (
 )
 from recovery.core.history import EffectStep
 from recovery.core.ids import check_run_id
+from recovery.core.key_errors import EncryptionKeyMissing, EncryptionKeyWrong
 from recovery.core.operations import Ask, Now, Use
 from recovery.core.policy import Budget
 from recovery.core.trust import weakest
@@ -33,6 +34,7 @@ from recovery.definitions.registry import Workflows
 from recovery.hindsight import reread
 from recovery.ports import Journal
 from recovery.storage.listing import listed
+from recovery.storage.opening import check_payloads
 from recovery.storage.reading import Loaded, read
 
 PAGE = 500
@@ -67,11 +69,13 @@ class ComparedEffect:
 
 @dataclass(slots=True)
 class Verified:
-    """What a verification found. asked: whether environments were compared."""
+    """What a verification found. asked: whether environments were compared. unopened: how many runs are encrypted under keys that are not here, so
+    that their digests were verified, and their values not."""
 
     asked: bool = False
     runs: int = 0
     entries: int = 0
+    unopened: int = 0
     broken: list[Broken] = field(default_factory=list)
     compared: list[ComparedEffect] = field(default_factory=list)
 
@@ -114,19 +118,30 @@ def _page(after: str, only: str | None, journal: Journal) -> list[str]:
 async def _checked(run_id: str, found: Verified) -> Loaded | None:
     found.runs += 1
     try:
-        loaded = await Use(lambda journal: read(journal, run_id))
+        loaded = await Use(lambda journal: _readable(journal, run_id))
     except JournalCorrupt as error:
         found.broken.append(_broken(run_id, error.seq, error.field, error))
     except IllegalHistory as error:
         found.broken.append(_broken(run_id, error.seq, "order", error))
-    except (IncompatibleVersion, StoreDamaged) as error:
+    except (IncompatibleVersion, StoreDamaged, EncryptionKeyWrong) as error:
         found.broken.append(_broken(run_id, 0, "", error))
     except RunForgotten:
         pass  # nothing is left to verify, and that is on purpose
     else:
         found.entries += len(loaded.rows)
-        return loaded
+        found.unopened += bool(loaded.unopened)
+        return None if loaded.unopened else loaded
     return None
+
+
+def _readable(journal: Journal, run_id: str) -> Loaded:
+    """The run, whole; without the keys of what is encrypted, its chain and its payloads are verified all the same."""
+    try:
+        return read(journal, run_id)
+    except EncryptionKeyMissing:
+        loaded = read(journal, run_id, values=False)
+        check_payloads(journal, run_id, loaded.rows)
+        return loaded
 
 
 def _broken(run_id: str, seq: int, field: str, error: RecoveryError) -> Broken:

@@ -24,7 +24,7 @@ from recovery.definitions.registry import Registry, Workflows
 from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress, Surroundings, refuse_async
 from recovery.engine.leases import Leases
-from recovery.ports import Clock, Journal, Owner, RunRow
+from recovery.ports import Clock, Journal, Owner, RunRow, Vault
 from recovery.processes import identify, proven_dead
 from recovery.storage import open_journal
 from recovery.storage.committing import Committer
@@ -48,6 +48,7 @@ class Wiring:
     budget: attempts, probes and waiting per call; lease: how long an owner may be silent; wait_for_owner: how long `run` and
     `recover` wait for a run that somebody else works on before they raise LeaseUnavailable.
     clock: None takes the database's on PostgreSQL and this host's elsewhere.
+    encryption: a `recovery.encryption.Keyring`, under whose current key values are encrypted from now on; None: they are stored as they are.
     """
 
     is_async = False
@@ -62,9 +63,13 @@ class Wiring:
         lease: Lease | None = None,
         wait_for_owner: timedelta = timedelta(0),
         clock: Clock | None = None,
+        encryption: Vault | None = None,
     ) -> None:
         self.database = database if isinstance(database, str) else None
         self.journal: Journal = open_journal(database) if isinstance(database, str) else database
+        self.encryption = encryption
+        if encryption is not None:
+            self.journal.vault = encryption
         self._registry = Registry()
         self.environments = tuple(environments)
         self.budget = budget or Budget()
@@ -103,6 +108,7 @@ class Wiring:
             lease=self.lease,
             wait_for_owner=self.wait_for_owner,
             clock=None if isinstance(self._clock, DatabaseClock) else self._clock,  # another database has another clock
+            encryption=self.encryption,
         )
 
     def listings(self) -> list[tuple[Environment, Listing]]:
@@ -140,6 +146,7 @@ class Wiring:
             hear=self._leases.hear,
             messages=self._leases.messages,
             tell=self._leases.read_inbox,
+            vault=self.journal.vault,
         )
 
     def new_token(self) -> str:

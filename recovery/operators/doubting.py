@@ -25,7 +25,7 @@ from recovery.hindsight import reread
 from recovery.operators.claiming import order_of
 from recovery.ports import Hold, RunRow
 from recovery.storage.listing import Damaged, listed
-from recovery.storage.reading import Loaded, read
+from recovery.storage.reading import Loaded, legible
 
 _PAGE: Final = 500
 NEEDS: Final = (Status.IN_DOUBT, Status.HELD, Status.DIVERGED)
@@ -118,7 +118,7 @@ async def _page(statuses: tuple[Status, ...], reason: str | None, after: str) ->
 async def _disputed(world: World, row: RunRow, now_us: int) -> list[Disputed]:
     """The outcomes of a run that something speaks against, with what would undo a surplus effect where the app is known."""
     try:
-        loaded = await Use(lambda journal: read(journal, row.run_id))
+        loaded = await Use(lambda journal: legible(journal, row.run_id))
     except RecoveryError:
         return []  # a run that cannot be read is a doubt of its own
     open_since = dict(_open_since(loaded, now_us))
@@ -149,7 +149,7 @@ def _open_since(loaded: Loaded, now_us: int) -> Iterator[tuple[str, int]]:
 
 async def _doubt(row: RunRow, now_us: int) -> Doubt:
     try:
-        loaded = await Use(lambda journal: read(journal, row.run_id))
+        loaded = await Use(lambda journal: legible(journal, row.run_id))
     except RecoveryError as error:
         found = _of(row, now_us, row.updated_at_us, row.reason, [], {}, error.exit_code)
         return replace(found, problem=str(error))

@@ -27,6 +27,7 @@ from recovery.operators.claiming import keepable
 from recovery.operators.standing import looked_at
 from recovery.ports import Stub
 from recovery.storage.reading import Loaded
+from recovery.storage.resting import blinded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ async def forget(world: World, run_id: str, *, by: str, reason: str) -> Forgotte
         until_us = asked_until(loaded, effect)
         if until_us is not None and now_us <= until_us:
             raise KeyStillAsked(run_id=run_id, step=effect.step, key=effect.intent.key, until=iso(until_us))
-    stub = Stub(run_id, digest_bytes(codec.dumps(encode(ended)).encode()), by, reason, now_us)
+    stub = Stub(run_id, blinded(digest_bytes(codec.dumps(encode(ended)).encode()), loaded.sealing), by, reason, now_us)
     with around("forget"):
         forgotten = await Use(lambda journal: journal.forget(loaded.run, stub))
     if not forgotten:

@@ -20,6 +20,7 @@ from recovery.core.ids import check_run_id, check_step_name, digest_bytes, of_ge
 from recovery.core.instants import iso
 from recovery.core.mail import LAPSE, NOTE, SIGNAL, Known, slot_of, waits_in
 from recovery.core.operations import Now, Use
+from recovery.core.showing import MARKED, Veiled, shown
 from recovery.crashpoints import around
 from recovery.definitions.wait import FINGERPRINT_MIN
 from recovery.operators.rehearsal import rehearsed
@@ -76,12 +77,13 @@ async def signal(world: World, run_id: str, name: str, word: Word) -> Signalled:
     message = Message(
         run_id=run_id, kind=SIGNAL, name=step.rpartition("/")[2].rpartition("#")[0], slot=slot, body=word.body, by=word.by, at_us=now_us, token=token
     )  # fmt: skip
+    secret = known is not None and bool(known.wait.value.get("secret"))
     if (before := await Use(lambda journal: _said_before(journal.inbox(run_id), word, slot, token))) is not None:
-        return _signalled(word, step, before, waited_for=known is not None, repeated=True)
+        return _signalled(word, step, before, waited_for=known is not None, repeated=True, secret=secret)
     _check_open(loaded, message, known)
     if known is not None:
         await _check_fits(world, loaded, message, known)
-    return await _delivered(message, word, step, waited_for=known is not None)
+    return await _delivered(message, word, step, waited_for=known is not None, secret=secret)
 
 
 async def send(world: World, run_id: str, topic: str, word: Word) -> Signalled:
@@ -156,14 +158,14 @@ async def _check_fits(world: World, loaded: Loaded, message: Message, known: Kno
         machine.mail.waits[known.step].wanted.read(message)
 
 
-async def _delivered(message: Message, word: Word, step: str, *, waited_for: bool) -> Signalled:
+async def _delivered(message: Message, word: Word, step: str, *, waited_for: bool, secret: bool = False) -> Signalled:
     with around("deliver"):
         came = await Use(lambda journal: journal.deliver(message))
     if isinstance(came, Delivered):
         repeated = came.message != replace(message, number=came.message.number)
-        return _signalled(word, step, came.message, waited_for=waited_for, repeated=repeated)
+        return _signalled(word, step, came.message, waited_for=waited_for, repeated=repeated, secret=secret)
     if isinstance(came, SlotTaken):
-        raise _refused(message.run_id, message.name, _first(came.first), _SEE.format(message.run_id))
+        raise _refused(message.run_id, message.name, _first(came.first, secret=secret), _SEE.format(message.run_id))
     if came.run is None:
         raise RunNotFound(run_id=message.run_id, database=await Use(lambda journal: journal.url))
     raise _over(message, came.run)
@@ -185,12 +187,12 @@ def _with_token(inbox: list[Message], token: str) -> Message | None:
     return next((message for message in inbox if message.token == token), None)
 
 
-def _signalled(word: Word, step: str, stored: Message, *, waited_for: bool, repeated: bool) -> Signalled:
+def _signalled(word: Word, step: str, stored: Message, *, waited_for: bool, repeated: bool, secret: bool = False) -> Signalled:
     return Signalled(
         run_id=stored.run_id,
         name=stored.name,
         step=step,
-        value=word.value,
+        value=Veiled({MARKED: word.value}) if secret else word.value,
         by=stored.by,
         at_us=stored.at_us,
         number=stored.number,
@@ -203,13 +205,14 @@ def _ended(ended: Decision) -> str:
     if ended.form != ANSWER:
         return f"the time for it ended at {iso(ended.value)}"
     value = ended.value
-    return f"it was answered by {value['by']} at {iso(value['at_us'])} with {codec.dumps(value['value'])}"
+    return f"it was answered by {value['by']} at {iso(value['at_us'])} with {codec.dumps(shown(value['value']))}"
 
 
-def _first(first: Message) -> str:
+def _first(first: Message, *, secret: bool) -> str:
     if first.kind == LAPSE:
         return f"the time for it ended, as the run noted at {iso(first.at_us)}"
-    return f"it was answered by {first.by} at {iso(first.at_us)} with {codec.dumps(_value(first.body))}"
+    value = Veiled({MARKED: ""}) if secret else _value(first.body)
+    return f"it was answered by {first.by} at {iso(first.at_us)} with {codec.dumps(shown(value))}"
 
 
 def _value(body: str) -> Any:

@@ -8,6 +8,7 @@ entry's body is the very text that was hashed, so that an exported journal verif
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +19,9 @@ from recovery.core.chain import Row
 from recovery.core.entries import JSON, Status
 from recovery.core.errors import IncompatibleVersion, RunNotFound, SchemaMismatch
 from recovery.core.ids import Epoch, check_run_id
-from recovery.ports import Evidence, Journal, RunRow, Stub
-from recovery.storage.reading import Loaded, Parts, assembled, digests_of, read
+from recovery.ports import Evidence, Journal, RunRow, Stub, Vault
+from recovery.storage.opening import digests_of
+from recovery.storage.reading import Loaded, Parts, assembled, read
 
 EXPORT_FORMAT: Final = 1
 """Raised whenever an older reader could misunderstand a newer export; an older reader then refuses."""
@@ -32,6 +34,7 @@ class _Beside:
     """What an export holds beside its rows. What is missing there, or is something else, is found as in a database."""
 
     texts: dict[str, bytes]
+    vault: Vault | None
 
     def payloads(self, digests: Sequence[str]) -> dict[str, bytes]:
         return {digest: self.texts[digest] for digest in digests if digest in self.texts}
@@ -44,7 +47,7 @@ def exported(journal: Journal, run_id: str) -> str:
     """One run as text. Read from one verified snapshot; changes nothing. Raises RunNotFound, RunForgotten, JournalCorrupt."""
     if journal.find(check_run_id(run_id)) is None:
         raise RunNotFound(run_id=run_id, database=journal.url)
-    loaded, namespace = read(journal, run_id), journal.namespace()
+    loaded, namespace = read(journal, run_id, values=False), journal.namespace()
     run = loaded.run
     head = {
         _HEAD: EXPORT_FORMAT,
@@ -75,17 +78,17 @@ def exported(journal: Journal, run_id: str) -> str:
         for item in loaded.late
     ]
     payloads: list[JSON] = [
-        {"payload": digest, "text": body.decode()} for digest, body in sorted(journal.payloads(digests_of(loaded)).items())
+        {"payload": digest} | _as_text(body) for digest, body in sorted(journal.payloads(digests_of(loaded.rows)).items())
     ]
     return "".join(
         f"{json.dumps(line)}\n" for line in [head, *rows, *late, *payloads]
     )  # in ASCII: no letter of a value can end a line
 
 
-def imported(text: str, *, where: str) -> tuple[str, Loaded]:
-    """The namespace and the run of an export, verified. where: what the text came from, for messages.
+def imported(text: str, *, where: str, vault: Vault | None = None) -> tuple[str, Loaded]:
+    """The namespace and the run of an export, verified. where: what the text came from, for messages. vault: what an encrypted one opens with.
 
-    Raises SchemaMismatch for what is no export, IncompatibleVersion for a newer one, and JournalCorrupt where its chain does not verify."""
+    Raises EncryptionKeyMissing and EncryptionKeyWrong, SchemaMismatch for what is no export, IncompatibleVersion for a newer one, and JournalCorrupt where its chain does not verify."""
     lines = [line for line in text.split("\n") if line.strip()]
     try:
         head, *rest = [codec.loads(line) for line in lines]
@@ -100,7 +103,7 @@ def imported(text: str, *, where: str) -> tuple[str, Loaded]:
         run_id = check_run_id(head["run_id"])
         rows = [_row(line) for line in rest if "seq" in line]
         late = [_late(run_id, line) for line in rest if "late" in line]
-        beside = _Beside({line["payload"]: line["text"].encode() for line in rest if "payload" in line})
+        beside = _Beside({line["payload"]: _as_bytes(line) for line in rest if "payload" in line}, vault)
         contracts = {digest: codec.dumps(body) for digest, body in head["contracts"].items()}
         run, namespace, incarnation = _run(run_id, head), str(head["namespace"]), int(head["incarnation"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -108,13 +111,25 @@ def imported(text: str, *, where: str) -> tuple[str, Loaded]:
     return namespace, assembled(Parts(namespace, incarnation, run, rows, contracts, late), beside)
 
 
-def imported_file(path: Path) -> tuple[str, Loaded]:
+def imported_file(path: Path, vault: Vault | None = None) -> tuple[str, Loaded]:
     """As `imported`, of a file. Raises SchemaMismatch where it cannot be read, too."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise _refused(str(path), f"cannot be read ({error})") from error
-    return imported(text, where=str(path))
+    return imported(text, where=str(path), vault=vault)
+
+
+def _as_text(body: bytes) -> dict[str, JSON]:
+    """A payload as it stands in a line: as text, unless it is encrypted."""
+    try:
+        return {"text": body.decode()}
+    except UnicodeDecodeError:
+        return {"base64": b64encode(body).decode()}
+
+
+def _as_bytes(line: dict[str, Any]) -> bytes:
+    return b64decode(line["base64"], validate=True) if "base64" in line else line["text"].encode()
 
 
 def _row(line: dict[str, Any]) -> Row:

@@ -33,7 +33,9 @@ from recovery.ports import (
     RunRow,
     SlotTaken,
     Stub,
+    Vault,
 )
+from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealing_of
 from recovery.storage.rules import check_rises, check_rows, first_taken
 
 
@@ -49,6 +51,7 @@ class MemoryJournal:
     """See `ports.Journal` for what each method promises. Durable means: until the process ends."""
 
     url = "memory://"
+    vault: Vault | None = None
 
     def __init__(self, namespace: str | None = None) -> None:
         """namespace: the name of a database whose plays this one repeats; a random one of its own by default."""
@@ -182,6 +185,10 @@ class MemoryJournal:
             return [kept for kept in self._evidence if kept.run_id == run_id]
 
     def deliver(self, message: Message) -> Delivery:
+        sealing = sealing_of(self, message.run_id)
+        return opened_delivery(self._deliver(sealed_message(message, sealing)), sealing)
+
+    def _deliver(self, message: Message) -> Delivery:
         with self._lock:
             there = self._runs.get(message.run_id)
             if there is None:
@@ -203,8 +210,10 @@ class MemoryJournal:
             return Delivered(stored)
 
     def inbox(self, run_id: str, after: int = 0) -> list[Message]:
+        sealing = sealing_of(self, run_id)
         with self._lock:
-            return [kept for kept in self._inbox if kept.run_id == run_id and kept.number > after]
+            behind = [kept for kept in self._inbox if kept.run_id == run_id and kept.number > after]
+        return [opened_message(kept, sealing) for kept in behind]
 
     def add_hold(self, hold: Hold) -> None:
         with self._lock:

@@ -6,23 +6,21 @@ looks leaves values that lie out of line where they are: a `Withheld` then stand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from recovery import codec
 from recovery.core.chain import Row, broken_at
 from recovery.core.contracts import Contract, contract_digest
-from recovery.core.entries import ENTRY_FORMAT, JSON, Entry, Observation, Opened, OutcomeKind, Status, latest_us
+from recovery.core.entries import ENTRY_FORMAT, Entry, Observation, Opened, OutcomeKind, Status, latest_us
 from recovery.core.errors import IncompatibleVersion, JournalCorrupt, RunForgotten, RunNotFound
 from recovery.core.history import History, fold
 from recovery.core.instants import iso
-from recovery.core.showing import Withheld
-from recovery.ports import Evidence, Journal, RunRow, Stub
-from recovery.storage.resting import Reference, is_intact, references, rest, wake
-
-AT_ONCE: Final = 32 * 1024 * 1024
-"""Bytes of payloads that are fetched by one query: what a load needs beside the values themselves."""
+from recovery.core.key_errors import EncryptionKeyMissing
+from recovery.ports import Evidence, Journal, RunRow, Stub, Vault
+from recovery.storage.opening import Opening, fetched, withheld
+from recovery.storage.resting import Sealing
 
 ENDS: Final = {
     OutcomeKind.APPLIED: Status.COMPLETED,
@@ -36,7 +34,8 @@ ENDS: Final = {
 class Loaded:
     """One run as a consistent snapshot: `rows` and `entries` run in parallel, `late` is what stands outside the chain, and `told` what that says.
 
-    incarnation: the database's, which a run takes over only with its next claim.
+    incarnation: the database's, which a run takes over only with its next claim. sealing: how what is appended to it is encrypted; None: not at all.
+    unopened: the ids of the keys that were not here, and under which some of it is encrypted.
     """
 
     run: RunRow
@@ -47,6 +46,8 @@ class Loaded:
     history: History
     contracts: dict[str, Contract]
     incarnation: int
+    sealing: Sealing | None = None
+    unopened: frozenset[str] = frozenset()
 
     @property
     def opened(self) -> Opened:
@@ -78,14 +79,18 @@ class Parts(NamedTuple):
 class Beside(Protocol):
     """What lies beside the rows; a journal is one."""
 
+    @property
+    def vault(self) -> Vault | None: ...
     def payloads(self, digests: Sequence[str]) -> dict[str, bytes]: ...
     def stub(self, run_id: str) -> Stub | None: ...
 
 
 def read(journal: Journal, run_id: str, *, values: bool = True) -> Loaded:
-    """The run, verified. values: with everything that lies out of line, each distinct payload once, which is what such a run takes in memory.
+    """The run, verified. values: with everything that is encrypted or lies out of line, each distinct payload once, which is what such a run takes
+    in memory; without, `Withheld` stands for what lies out of line, and for what is encrypted under a key that is not here.
 
-    Raises RunNotFound, RunForgotten, JournalCorrupt, IncompatibleVersion, IllegalHistory, and what the journal raises."""
+    Raises RunNotFound, RunForgotten, JournalCorrupt, IncompatibleVersion, IllegalHistory, EncryptionKeyMissing, EncryptionKeyWrong, and what the
+    journal raises."""
     found = journal.load(run_id)
     if found is None:
         raise RunNotFound(run_id=run_id, database=journal.url)
@@ -96,18 +101,35 @@ def read(journal: Journal, run_id: str, *, values: bool = True) -> Loaded:
     return assembled(parts, journal, values=values)
 
 
+def legible(journal: Journal, run_id: str) -> Loaded:
+    """The run with its values, or as far as it can be read without the keys that are not here. For looking only. Raises as `read`."""
+    try:
+        return read(journal, run_id)
+    except EncryptionKeyMissing:
+        return read(journal, run_id, values=False)
+
+
 def assembled(parts: Parts, beside: Beside, *, values: bool = True) -> Loaded:
     """A run from its parts, verified, wherever they were kept. Raises as `read`, but for what a journal raises."""
     namespace, incarnation, run, rows, contracts, late = parts
     run_id = run.run_id
     if broken := broken_at(namespace, run_id, rows, run.head, run.head_digest):
         raise JournalCorrupt(run_id=run_id, seq=broken[0], field=broken[1])
-    bodies = [_body(run_id, f"entry {row.seq}", row.body) for row in rows]
-    value_of = _fetched(beside, run, rows, bodies) if values else _withheld
-    entries = [_woken(run_id, f"entry {row.seq}", row.kind, body, value_of) for row, body in zip(rows, bodies, strict=True)]
-    told = [_told(item, values=values) for item in late]
-    history = fold(run_id, entries, [entry for entry in told if isinstance(entry, Observation)])
-    if misfit := _misfit(run, rows, history):
+    sealing = None if beside.vault is None else Sealing(beside.vault, namespace, run_id)
+    opening = Opening(run_id, sealing, strict=values)
+    bodies = [opening.fields(f"entry {row.seq}", row.kind, row.step, row.body, row.seq) for row in rows]
+    try:
+        value_of = fetched(beside, opening, rows, bodies) if values else withheld
+    except JournalCorrupt:
+        if (stub := beside.stub(run_id)) is not None:
+            raise _forgotten(run, stub) from None  # since its rows were read
+        raise
+    entries = [opening.woken(f"entry {row.seq}", row.kind, body, value_of) for row, body in zip(rows, bodies, strict=True)]
+    told = [opening.told(item) for item in late]
+    # Two values that were not read cannot be compared, nor one that was with one that was not.
+    heard = told if opening.comparable else []
+    history = fold(run_id, entries, [entry for entry in heard if isinstance(entry, Observation)])
+    if misfit := _misfit(run, rows, history, opening):
         raise JournalCorrupt(run_id=run_id, seq=run.head, field=f"the run's {misfit}")
     return Loaded(
         run=run,
@@ -118,70 +140,9 @@ def assembled(parts: Parts, beside: Beside, *, values: bool = True) -> Loaded:
         history=history,
         contracts=_contracts(run_id, history, contracts),
         incarnation=incarnation,
+        sealing=sealing,
+        unopened=frozenset(opening.unopened),
     )
-
-
-def _told(item: Evidence, *, values: bool) -> Entry:
-    """What an item of late evidence says. It lies in one piece, and is compared with entries whose values may have been left where they are."""
-    entry = _woken(item.run_id, "late evidence", item.kind, _body(item.run_id, "late evidence", item.body), _withheld)
-    return entry if values else glanced(item.kind, rest(entry).body)
-
-
-def _fetched(beside: Beside, run: RunRow, rows: list[Row], bodies: list[dict[str, JSON]]) -> Callable[[Reference], JSON]:
-    """Every value that the rows say lies elsewhere, verified. Raises JournalCorrupt naming the entry and the field of one that is not there."""
-    wanted: dict[str, tuple[int, Reference]] = {}
-    for row, body in zip(rows, bodies, strict=True):
-        for each in _references(run, row, body):
-            wanted.setdefault(each.digest, (row.seq, each))
-    values: dict[str, JSON] = {}
-    for group in _groups([each for _, each in wanted.values()]):
-        bytes_of = beside.payloads([each.digest for each in group])
-        for each in group:
-            found = bytes_of.get(each.digest)
-            if found is None or not is_intact(each, found):
-                raise _missing(beside, run, wanted[each.digest][0], each)
-            values[each.digest] = codec.loads(found.decode())
-    return lambda reference: values[reference.digest]
-
-
-def digests_of(loaded: Loaded) -> list[str]:
-    """The digests of all that the rows of a run refer to."""
-    bodies = [_body(loaded.run.run_id, f"entry {row.seq}", row.body) for row in loaded.rows]
-    return sorted(
-        {each.digest for row, body in zip(loaded.rows, bodies, strict=True) for each in _references(loaded.run, row, body)}
-    )
-
-
-def _references(run: RunRow, row: Row, body: dict[str, JSON]) -> list[Reference]:
-    try:
-        return references(body)
-    except ValueError as error:
-        raise IncompatibleVersion(run_id=run.run_id, what=f"entry {row.seq}", found=str(error), known=ENTRY_FORMAT) from error
-
-
-def _groups(wanted: list[Reference]) -> list[list[Reference]]:
-    """Such that each but for a single large one stays below AT_ONCE."""
-    groups: list[list[Reference]] = []
-    size = AT_ONCE
-    for each in wanted:
-        size += each.size
-        if size > AT_ONCE:
-            groups.append([])
-            size = each.size
-        groups[-1].append(each)
-    return groups
-
-
-def _missing(beside: Beside, run: RunRow, seq: int, reference: Reference) -> RunForgotten | JournalCorrupt:
-    """Why a payload is not what its row names: the run may have been forgotten since its rows were read."""
-    stub = beside.stub(run.run_id)
-    if stub is not None:
-        return _forgotten(run, stub)
-    return JournalCorrupt(run_id=run.run_id, seq=seq, field=f"the payload of {reference.field}")
-
-
-def _withheld(reference: Reference) -> Withheld:
-    return Withheld("stored out of line", digest=reference.digest, bytes=reference.size)
 
 
 def _forgotten(run: RunRow, stub: Stub) -> RunForgotten | JournalCorrupt:
@@ -195,10 +156,10 @@ def _forgotten(run: RunRow, stub: Stub) -> RunForgotten | JournalCorrupt:
     )
 
 
-def _misfit(run: RunRow, rows: list[Row], history: History) -> str | None:
+def _misfit(run: RunRow, rows: list[Row], history: History, opening: Opening) -> str | None:
     """What the run's own row says differently from its journal. It has no digest, and is what decides whether and by whom a run goes on."""
     opened, ended = history.opened, history.ended
-    if opened is None or (run.workflow, run.input_digest) != (opened.workflow, opened.input_digest):
+    if opened is None or run.workflow != opened.workflow or not opening.is_digest(run.input_digest, opened.input_digest):
         return "workflow or input"
     if run.epoch < rows[-1].epoch:
         return "epoch"
@@ -231,24 +192,3 @@ def _contract(run_id: str, seq: int, digest: str, text: str) -> Contract:
         return Contract.from_json(body)
     except ValueError as error:
         raise IncompatibleVersion(run_id=run_id, what="a contract", found=str(error), known=ENTRY_FORMAT) from error
-
-
-def _body(run_id: str, what: str, text: str) -> dict[str, JSON]:
-    """The fields of a row. Its digest was right, so what cannot be read was written by a newer version."""
-    body: dict[str, JSON] = codec.loads(text)
-    newest = body.get("format", ENTRY_FORMAT)
-    if newest > ENTRY_FORMAT:
-        raise IncompatibleVersion(run_id=run_id, what=what, found=f"format {newest}", known=ENTRY_FORMAT)
-    return body
-
-
-def _woken(run_id: str, what: str, kind: str, body: dict[str, JSON], value_of: Callable[[Reference], Any]) -> Entry:
-    try:
-        return wake(kind, body, value_of)
-    except ValueError as error:
-        raise IncompatibleVersion(run_id=run_id, what=what, found=str(error), known=ENTRY_FORMAT) from error
-
-
-def glanced(kind: str, text: str) -> Entry:
-    """The entry in one row's body, without what lies elsewhere. Raises ValueError on what this version does not know."""
-    return wake(kind, codec.loads(text), _withheld)

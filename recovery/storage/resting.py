@@ -1,37 +1,37 @@
 """Resting: how an entry lies in a row of the journal, and how it is woken again.
 
-Owns the stored form of an entry: its JSON, with every value above INLINE_MAX moved out into a payload. A body says so beside its fields, under
-a name that no entry's field has, so that no value of a user's can be taken for a reference. Knows no database. Invariant: waking what was
-laid to rest gives the same entry; bytes that are not those which the body names, by digest and size, are never decoded.
+Owns the stored form of an entry: its JSON, with every value above INLINE_MAX moved out into a payload, and with a vault every value sealed. A body
+says so beside its fields, under names that no entry's field has, so that no value of a user's can be taken for either. Knows no database.
+Invariants: waking what was laid to rest gives the same entry; bytes that are not those which the body names, by digest and size, are never
+decoded; what is sealed is bound to the whole of its row, the references to payloads included.
 """
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 from recovery import codec
-from recovery.core.entries import JSON, Entry, decode, encode, kind_of
-from recovery.core.ids import digest_bytes
-from recovery.ports import Payload
+from recovery.core.entries import JSON, Entry, Observation, decode, encode, kind_of, step_of
+from recovery.core.ids import Epoch, digest_bytes
+from recovery.core.key_errors import EncryptionKeyMissing
+from recovery.core.showing import Withheld
+from recovery.ports import Delivered, Delivery, Evidence, Journal, Message, Payload, SlotTaken, Vault
+from recovery.storage.contents import BY_NAME, EMPTY, TEXTS, UNTOLD, Path, at, put, values_in
 
 INLINE_MAX: Final = 64 * 1024
 """Bytes of UTF-8 JSON text: a larger value is stored out of line."""
 
 ELSEWHERE: Final = "$payload"
-"""{"$payload": {"arguments.document": ["<digest>", <size>]}}, beside an entry's own fields."""
+"""{"$payload": {"arguments.document": ["<digest>", <size>, "<key>"]}}, beside an entry's own fields; the key only of what is encrypted."""
 
-_VALUES: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
-    "opened": (("input",),),
-    "decision": (("value",),),
-    "intent": (("arguments",),),
-    "observation": (("answer", "value"),),
-    "override": (("terms",),),
-    "settled": (("value",), ("observation", "answer", "value")),
-}
-_BY_NAME: Final = frozenset({("input",), ("arguments",)})
-"""Values that hold others by name, each of which moves by itself: a large document stays one payload, whatever it is passed along with."""
+SEALED: Final = "$sealed"
+"""{"$sealed": {"key": "<id>", "fields": ["arguments", ...], "text": "<base64>"}}: the fields that were taken out, encrypted in one piece."""
+
+
+_SEALED_TEXT: Final = f'{{"{SEALED}":'
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,45 +44,181 @@ class Rested:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A value that lies elsewhere. `field`: where in the entry it belongs."""
+    """A value that lies elsewhere. `field`: where in the entry it belongs; `key`: what its bytes are encrypted under, "" for nothing."""
 
     field: str
     digest: str
     size: int
+    key: str = ""
 
 
-def rest(entry: Entry) -> Rested:
-    """The entry as it is to be stored."""
+@dataclass(frozen=True, slots=True)
+class Sealing:
+    """What the values of one run are sealed by, and bound to."""
+
+    vault: Vault
+    namespace: str
+    run_id: str
+
+    def about(self, *parts: str) -> bytes:
+        """What one piece is bound to: no two sequences of parts are the same bytes."""
+        return digest_bytes(
+            b"recovery-sealed-1", self.namespace.encode(), self.run_id.encode(), *(part.encode() for part in parts)
+        ).encode()
+
+    @property
+    def about_payload(self) -> bytes:
+        """A payload is bound to its database alone: equal values of several runs are one. Its row is bound to it."""
+        return digest_bytes(b"recovery-sealed-payload-1", self.namespace.encode()).encode()
+
+
+def sealing_of(journal: Journal, run_id: str) -> Sealing | None:
+    """How a run's values are sealed in this journal; None: not at all."""
+    return None if journal.vault is None else Sealing(journal.vault, journal.namespace(), run_id)
+
+
+def rest(entry: Entry, seq: int = 0, sealing: Sealing | None = None) -> Rested:
+    """The entry as it is to be stored, as number `seq` of its run; 0 where it stands outside the chain, and equal ones are to be equal."""
     body = encode(entry)
     text = codec.dumps(body)
-    if _fits(text):
-        return Rested(text)
     moved: dict[str, list[JSON]] = {}
     payloads: dict[str, Payload] = {}
-    for path in _large(kind_of(entry), body):
-        holder, name = _holder(body, path)
-        payload = payload_of(codec.dumps(holder[name]).encode())
+    for path in () if _fits(text) or not seq else _large(kind_of(entry), body):
+        plain = codec.dumps(at(body, path)).encode()
+        payload = payload_of(plain if sealing is None else sealing.vault.wrap(plain, sealing.about_payload))
         payloads[payload.digest] = payload
-        moved[".".join(path)] = [payload.digest, len(payload.body)]
-        _put(body, path, None)
-    return Rested(codec.dumps({**body, ELSEWHERE: moved} if moved else body), tuple(payloads.values()))
+        moved[".".join(path)] = [payload.digest, len(payload.body), *([] if sealing is None else [sealing.vault.current])]
+        put(body, path, None)
+    if moved:
+        body[ELSEWHERE] = moved
+    if sealing is not None:
+        body = _sealed(body, kind_of(entry), step_of(entry), seq, sealing)
+    return Rested(codec.dumps(body), tuple(payloads.values()))
+
+
+def late_item(run_id: str, epoch: Epoch, at_us: int, told: Observation, sealing: Sealing | None) -> Evidence:
+    """An observation as it is kept outside the fence; the same one is the same item."""
+    return Evidence(run_id, told.step, epoch, at_us, kind_of(told), rest(told, 0, sealing).body)
+
+
+def blinded(digest: str, sealing: Sealing | None) -> str:
+    """A digest as it may stand in a column of its own."""
+    return digest if sealing is None or not digest else sealing.vault.blind(digest)
+
+
+def is_digest(vault: Vault | None, stored: str, plain: str) -> bool:
+    """Whether a column holds this digest, in the clear or keyed. Raises EncryptionKeyMissing."""
+    if ":" not in stored:
+        return stored == plain
+    if vault is None:
+        raise EncryptionKeyMissing(key=stored.partition(":")[0], known="none")
+    return vault.fits(stored, plain)
+
+
+def sealed_message(message: Message, sealing: Sealing | None) -> Message:
+    """A message as it is stored: the same bytes for the same message."""
+    if sealing is None:
+        return message
+    vault = sealing.vault
+    text = b64encode(vault.wrap(message.body.encode(), _about_message(message, sealing))).decode()
+    return replace(message, body=codec.dumps({SEALED: {"key": vault.current, "text": text}}))
+
+
+def opened_message(message: Message, sealing: Sealing | None) -> Message:
+    """A message as it was said. Raises EncryptionKeyMissing, EncryptionKeyWrong."""
+    if not message.body.startswith(_SEALED_TEXT):
+        return message
+    body = codec.loads(message.body)
+    if sealing is None:
+        raise EncryptionKeyMissing(key=key_of(body), known="none")
+    text = b64decode(body[SEALED]["text"], validate=True)
+    return replace(message, body=sealing.vault.unwrap(key_of(body), text, _about_message(message, sealing)).decode())
+
+
+def opened_delivery(delivery: Delivery, sealing: Sealing | None) -> Delivery:
+    """What came of a delivery, with its message as it was said."""
+    match delivery:
+        case Delivered(message):
+            return Delivered(opened_message(message, sealing))
+        case SlotTaken(message):
+            return SlotTaken(opened_message(message, sealing))
+        case _:
+            return delivery
+
+
+def _about_message(message: Message, sealing: Sealing) -> bytes:
+    return sealing.about("message", message.kind, message.name, message.slot, message.by, str(message.at_us), message.token)
+
+
+def _sealed(body: dict[str, JSON], kind: str, step: str, seq: int, sealing: Sealing) -> dict[str, JSON]:
+    taken: dict[str, JSON] = {}
+    texts = (path for path in TEXTS.get(kind, ()) if at(body, path))
+    for path in (*(path for path in values_in(kind, body) if at(body, path) is not None), *texts):
+        taken[".".join(path)] = at(body, path)
+        put(body, path, None)
+    if not taken and ELSEWHERE not in body:
+        return body
+    about = sealing.about(str(seq), kind, step, codec.dumps(body))
+    vault = sealing.vault
+    hide = vault.seal if seq else vault.wrap
+    text = b64encode(hide(codec.dumps(taken).encode(), about)).decode()
+    return {**body, SEALED: {"key": vault.current, "fields": list(taken), "text": text}}
+
+
+def key_of(body: Mapping[str, JSON]) -> str:
+    """The id of the key that a row's values are encrypted under; "" for none."""
+    sealed = body.get(SEALED)
+    return str(sealed.get("key", "")) if isinstance(sealed, dict) else ""
+
+
+def unsealed(body: Mapping[str, JSON], kind: str, step: str, seq: int, sealing: Sealing | None) -> dict[str, JSON]:
+    """The body with its values in the clear. Raises EncryptionKeyMissing, EncryptionKeyWrong, and ValueError for what no writer wrote."""
+    clear = {name: value for name, value in body.items() if name != SEALED}
+    key = key_of(body)
+    if not key:
+        return clear
+    if sealing is None:
+        raise EncryptionKeyMissing(key=key, known="none")
+    text = b64decode(body[SEALED]["text"], validate=True)
+    about = sealing.about(str(seq), kind, step, codec.dumps(clear))
+    found = (sealing.vault.unseal if seq else sealing.vault.unwrap)(key, text, about)
+    for field, value in codec.loads(found.decode()).items():
+        put(clear, tuple(field.split(".")), value)
+    return clear
+
+
+def unopened(body: Mapping[str, JSON]) -> dict[str, JSON]:
+    """The body with stand-ins for what is sealed: what can be seen of it without the key."""
+    clear = {name: value for name, value in body.items() if name != SEALED}
+    key = key_of(body)
+    for field in body[SEALED]["fields"] if key else ():
+        put(clear, tuple(field.split(".")), stand_in(field, Withheld("encrypted", key=key)))
+    return clear
+
+
+def stand_in(field: str, withheld: Withheld) -> JSON:
+    """What stands where a field was left out: a text where a text belongs."""
+    name = field.rpartition(".")[2]
+    if field == UNTOLD:
+        return None
+    return "encrypted" if name.endswith(("fingerprint", "digest")) else "" if name in EMPTY else withheld
 
 
 def references(body: Mapping[str, JSON]) -> list[Reference]:
     """What the body of a row says that lies elsewhere. Raises ValueError for what no writer wrote."""
     found = body.get(ELSEWHERE, {})
     try:
-        return [Reference(field, digest, size) for field, (digest, size) in found.items()]
+        return [Reference(field, *about) for field, about in found.items()]
     except (AttributeError, TypeError, ValueError):
         raise ValueError(f"{ELSEWHERE!r} is of another form") from None
 
 
 def wake(kind: str, body: Mapping[str, JSON], value_of: Callable[[Reference], JSON]) -> Entry:
-    """The entry in the body of a row, with its values where they belong. Raises ValueError on what this version does not know."""
+    """The entry in the body of a row that is not sealed, with its values where they belong. Raises ValueError on what this version does not know."""
     away = references(body)
     woken = {name: value for name, value in body.items() if name != ELSEWHERE}
     for reference in away:
-        _put(woken, tuple(reference.field.split(".")), value_of(reference))
+        put(woken, tuple(reference.field.split(".")), value_of(reference))
     return decode(kind, woken)
 
 
@@ -96,37 +232,27 @@ def is_intact(reference: Reference, body: bytes | None) -> bool:
     return body is not None and len(body) == reference.size and payload_of(body).digest == reference.digest
 
 
+def value_in(reference: Reference, body: bytes, sealing: Sealing | None) -> JSON:
+    """The value in the bytes of an intact payload. Raises EncryptionKeyMissing, EncryptionKeyWrong."""
+    if reference.key:
+        if sealing is None:
+            raise EncryptionKeyMissing(key=reference.key, known="none")
+        body = sealing.vault.unwrap(reference.key, body, sealing.about_payload)
+    return codec.loads(body.decode())
+
+
 def _fits(text: str) -> bool:
     return len(text) * 4 <= INLINE_MAX or len(text.encode()) <= INLINE_MAX
 
 
-def _large(kind: str, body: Mapping[str, JSON]) -> Iterator[tuple[str, ...]]:
-    """The paths of the values in a body that do not fit into it."""
-    for path in _VALUES.get(kind, ()):
-        holder, name = _holder(body, path)
-        value = holder.get(name)
-        named = value.items() if path in _BY_NAME and isinstance(value, dict) else ()
+def _large(kind: str, body: Mapping[str, JSON]) -> Iterator[Path]:
+    """The paths of the values in a body that do not fit into it. What is held by name moves by itself: a large document stays one payload,
+    whatever it is passed along with."""
+    for path in values_in(kind, body):
+        value = at(body, path)
+        named = value.items() if path in BY_NAME and isinstance(value, dict) else ()
         for part, inner in named:
             if not _fits(codec.dumps(inner)):
                 yield (*path, part)
         if not named and value is not None and not _fits(codec.dumps(value)):
             yield path
-
-
-def _holder(body: Mapping[str, JSON], path: tuple[str, ...]) -> tuple[Mapping[str, JSON], str]:
-    """The object that has a value, and under which name; an empty one where the entry has nothing there."""
-    held: Any = body
-    for name in path[:-1]:
-        held = held.get(name, {})
-    return held, path[-1]
-
-
-def _put(body: dict[str, JSON], path: tuple[str, ...], value: JSON) -> None:
-    """Put a value into a body, copying what holds it: an entry's own arguments are not ours to change. Raises ValueError where nothing holds it."""
-    holder = body
-    for name in path[:-1]:
-        if not isinstance(holder.get(name), dict):
-            raise ValueError(f"{ELSEWHERE!r} names a field that is not there")  # noqa: TRY004  # what is stored is wrong, not what was given
-        holder[name] = dict(holder[name])
-        holder = holder[name]
-    holder[path[-1]] = value

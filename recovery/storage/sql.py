@@ -13,11 +13,12 @@ from recovery.core.chain import Row
 from recovery.core.entries import Status
 from recovery.core.errors import StoreDamaged
 from recovery.core.ids import Epoch
-from recovery.ports import Append, AppendResult, Delivery, Evidence, Hold, Message, NewRun, Owner, RunRow, Stub
+from recovery.ports import Append, AppendResult, Delivery, Evidence, Hold, Message, NewRun, Owner, RunRow, Stub, Vault
 from recovery.storage import inbox, payloads
 from recovery.storage import statements as say
 from recovery.storage.database import Database
 from recovery.storage.interruption import attended
+from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealing_of
 from recovery.storage.retry import persistently
 from recovery.storage.rules import check_rises, check_rows
 
@@ -31,6 +32,7 @@ class SqlJournal:
         self._database = database
         self._namespace: str | None = None
         self.url = database.url
+        self.vault: Vault | None = None
 
     def namespace(self) -> str:
         if self._namespace is None:  # fixed for the life of the database
@@ -165,18 +167,23 @@ class SqlJournal:
         return self._read(listed, [])
 
     def deliver(self, message: Message) -> Delivery:
+        sealing = sealing_of(self, message.run_id)
+        sealed = sealed_message(message, sealing)
+
         def delivered() -> Delivery:
             with self._database.transaction() as connection:
-                return inbox.deliver(connection, message)
+                return inbox.deliver(connection, sealed)
 
-        return self._write(delivered)
+        return opened_delivery(self._write(delivered), sealing)
 
     def inbox(self, run_id: str, after: int = 0) -> list[Message]:
         def listed() -> list[Message]:
             with self._database.reading() as connection:
                 return inbox.behind(connection, run_id, after)
 
-        return self._read(listed, [])
+        found: list[Message] = self._read(listed, [])
+        sealing = sealing_of(self, run_id) if found else None  # a read creates no database
+        return [opened_message(message, sealing) for message in found]
 
     def add_hold(self, hold: Hold) -> None:
         columns = say.hold_columns(hold)

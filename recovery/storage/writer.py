@@ -15,7 +15,7 @@ from recovery import codec
 from recovery.core.chain import Row, chained
 from recovery.core.contracts import Contract
 from recovery.core.effect_errors import KeyReused
-from recovery.core.entries import Intent, Observation, Settled, Source, Status, encode, kind_of, step_of
+from recovery.core.entries import Intent, Observation, Settled, Source, Status, kind_of, step_of
 from recovery.core.errors import FencedOut, InvariantViolated
 from recovery.core.ids import Epoch
 from recovery.core.operations import Append as Wanted
@@ -23,7 +23,7 @@ from recovery.core.operations import Commit, Now, Use, bracket_of
 from recovery.crashpoints import around
 from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Journal, KeyClaim, Payload, RunRow
 from recovery.storage.reading import Loaded
-from recovery.storage.resting import rest
+from recovery.storage.resting import Sealing, blinded, late_item, rest
 
 OUTSIDE: Final = frozenset({Source.LATE, Source.PUSH})
 """Sources whose observations reach a run outside the fence."""
@@ -43,6 +43,7 @@ class Writer:
     known: set[str] = field(init=False)  # contracts that are stored with this run already
     ended: bool = False  # the run is settled: entries may follow that, and its status stays
     finished: bool = False
+    sealing: Sealing | None = None  # how what it writes is encrypted
 
     def __post_init__(self) -> None:
         self.known = set(self.contracts)  # what a load gave; what is added later becomes known with its first intent
@@ -66,11 +67,9 @@ class Writer:
         for entry in wanted.entries:
             observation = entry.observation if isinstance(entry, Settled) else entry
             if isinstance(observation, Observation) and observation.source not in OUTSIDE:  # those are kept already
-                late = replace(observation, source=Source.LATE)
-                body = codec.dumps(encode(late))
-                item = Evidence(self.run_id, late.step, self.epoch, at_us, kind_of(late), body)
+                late = late_item(self.run_id, self.epoch, at_us, replace(observation, source=Source.LATE), self.sealing)
                 with around("evidence"):
-                    await Use(partial(_add, item))
+                    await Use(partial(_add, late))
 
     def prepare(self, wanted: Wanted, at_us: int) -> Append:
         """The compare-and-set that makes `wanted` durable. Nothing has happened yet."""
@@ -85,7 +84,7 @@ class Writer:
         previous, seq = self.digest, self.head
         for entry in wanted.entries:
             seq += 1
-            rested = rest(entry)
+            rested = rest(entry, seq, self.sealing)
             row = chained(previous, seq, kind_of(entry), step_of(entry), rested.body, self.epoch, token)
             payloads |= {payload.digest: payload for payload in rested.payloads}
             previous = row.digest
@@ -102,7 +101,9 @@ class Writer:
             at_us=at_us,
             next_look_us=wanted.next_look_us,
             reason=wanted.reason,
-            keys=tuple(KeyClaim(i.environment, i.scope, i.key, i.fingerprint, i.step) for i in intents if i.key),
+            keys=tuple(
+                KeyClaim(i.environment, i.scope, i.key, blinded(i.fingerprint, self.sealing), i.step) for i in intents if i.key
+            ),
             contracts=tuple((digest, codec.dumps(self.contracts[digest].to_json())) for digest in new),
             payloads=tuple(payloads.values()),
         )
@@ -135,7 +136,15 @@ def writer_of(loaded: Loaded, token: Callable[[], str]) -> Writer:
     run = loaded.run
     assert run.owner is not None, "a run is loaded for writing after it was claimed"
     return Writer(
-        run.run_id, run.owner.token, run.epoch, run.head, run.head_digest, token, dict(loaded.contracts), run.status.settled
+        run.run_id,
+        run.owner.token,
+        run.epoch,
+        run.head,
+        run.head_digest,
+        token,
+        dict(loaded.contracts),
+        run.status.settled,
+        sealing=loaded.sealing,
     )
 
 

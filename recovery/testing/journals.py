@@ -35,7 +35,7 @@ from recovery.ports import (
     SlotTaken,
     Stub,
 )
-from recovery.storage.reading import glanced
+from recovery.storage.opening import glanced
 from recovery.testing.clock import ManualClock
 from recovery.testing.ledger import Claimed, Durable, RefusedAppend
 from recovery.testing.process import Process
@@ -99,6 +99,7 @@ class ProcessJournal:
         self._process = process
         self._host = host
         self.url = journal.url
+        self.vault = journal.vault
 
     def namespace(self) -> str:
         return self._read(lambda journal: journal.namespace())

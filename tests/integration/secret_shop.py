@@ -116,6 +116,11 @@ def buy(run: Run, order: Order) -> Ticket:
             run.decide("more", fail_to_decide, order)
         case "opaque":
             run.perform(tell(card=order.card))
+        case "asks":
+            run.publish("ticket", {"of": order.customer})
+            said = run.wait_for("word", schema=Secret[str], about=tell(card=order.card))
+            run.receive("more", schema=Secret[str])
+            assert said == planted("told")
     return bought
 
 

@@ -599,3 +599,8 @@ def test_a_mark_changes_no_fingerprint_and_an_imitation_does() -> None:
 def test_a_users_own_dump_of_a_model_is_as_it_was() -> None:
     assert TypeAdapter(Card).dump_python(Card("1", 2, "z"), mode="json") == {"number": "1", "pin": 2, "holder": "z"}
     assert VAULT.model_dump(mode="json")["token"] == "**********"
+
+
+def test_a_secret_type_has_a_name_for_people() -> None:
+    assert Codec[Any](Secret[str]).title == "Secret[str]"
+    assert Codec[Any](Annotated[int, Gt(0), Redacted]).title == "Secret[int]"

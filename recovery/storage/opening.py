@@ -1,0 +1,159 @@
+"""Opening: the bodies of a run's rows turned into entries, with their values where they belong.
+
+Owns the decoding of rows whose digests were verified, the fetching of payloads, and what stands for a value that is not at hand. Must not know where
+rows come from. Invariant: a payload that is missing or damaged, and a value whose key is not here, are never taken for another value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from recovery import codec
+from recovery.core.chain import Row
+from recovery.core.entries import ENTRY_FORMAT, JSON, Entry
+from recovery.core.errors import IncompatibleVersion, JournalCorrupt
+from recovery.core.key_errors import EncryptionKeyMissing
+from recovery.core.showing import Withheld
+from recovery.ports import Evidence
+from recovery.storage.resting import (
+    Reference,
+    Sealing,
+    is_digest,
+    is_intact,
+    key_of,
+    references,
+    rest,
+    stand_in,
+    unopened,
+    unsealed,
+    value_in,
+    wake,
+)
+
+AT_ONCE: Final = 32 * 1024 * 1024
+"""Bytes of payloads that are fetched by one query: what a load needs beside the values themselves."""
+
+LATE: Final = "late evidence"
+
+
+class Stored(Protocol):
+    """Gives bytes by their digests; what is not there is left out."""
+
+    def payloads(self, digests: Sequence[str]) -> dict[str, bytes]: ...
+
+
+@dataclass(slots=True)
+class Opening:
+    """The opening of one run. strict: every value is wanted, else what cannot be had is left out. `unopened`: keys that were not here."""
+
+    run_id: str
+    sealing: Sealing | None
+    strict: bool
+    unopened: set[str] = field(default_factory=set)
+    _encrypted: bool = False
+
+    @property
+    def comparable(self) -> bool:
+        """Whether late evidence can be compared with entries: all are at hand, or all lie where they are in the clear."""
+        return self.strict or not self._encrypted
+
+    def fields(self, what: str, kind: str, step: str, text: str, seq: int) -> dict[str, JSON]:
+        """The fields of a row, unsealed. Its digest was right, so what cannot be read was written by a newer version."""
+        body: dict[str, JSON] = codec.loads(text)
+        newest = body.get("format", ENTRY_FORMAT)
+        if newest > ENTRY_FORMAT:
+            raise self._newer(what, f"format {newest}")
+        self._encrypted = self._encrypted or bool(key_of(body))
+        try:
+            return unsealed(body, kind, step, seq, self.sealing)
+        except EncryptionKeyMissing as missing:
+            if self.strict:
+                raise
+            self.unopened.add(missing.key)
+            return unopened(body)
+        except (ValueError, TypeError, KeyError) as error:
+            raise self._newer(what, f"{type(error).__name__} in what is sealed") from error
+
+    def woken(self, what: str, kind: str, body: dict[str, JSON], value_of: Callable[[Reference], JSON]) -> Entry:
+        try:
+            return wake(kind, body, value_of)
+        except ValueError as error:
+            raise self._newer(what, str(error)) from error
+
+    def told(self, item: Evidence) -> Entry:
+        """What an item of late evidence says. It lies in one piece, and is compared with entries whose values may have been left where they are."""
+        entry = self.woken(LATE, item.kind, self.fields(LATE, item.kind, item.step, item.body, 0), withheld)
+        return entry if self.strict else glanced(item.kind, rest(entry, 1).body)
+
+    def is_digest(self, stored: str, plain: str) -> bool:
+        """Whether a run's row names the digest that its first entry does; where the key is not here, nobody can tell."""
+        if self.unopened:
+            return True
+        return is_digest(None if self.sealing is None else self.sealing.vault, stored, plain)
+
+    def references(self, row: Row, body: dict[str, JSON]) -> list[Reference]:
+        try:
+            return references(body)
+        except ValueError as error:
+            raise self._newer(f"entry {row.seq}", str(error)) from error
+
+    def _newer(self, what: str, found: str) -> IncompatibleVersion:
+        return IncompatibleVersion(run_id=self.run_id, what=what, found=found, known=ENTRY_FORMAT)
+
+
+def fetched(stored: Stored, opening: Opening, rows: list[Row], bodies: list[dict[str, JSON]]) -> Callable[[Reference], JSON]:
+    """Every value that the rows say lies elsewhere, verified. Raises JournalCorrupt naming the entry and the field of one that is not there."""
+    values = {
+        reference.digest: value_in(reference, body, opening.sealing) for reference, body in _intact(stored, opening, rows, bodies)
+    }
+    return lambda reference: values[reference.digest]
+
+
+def check_payloads(stored: Stored, run_id: str, rows: list[Row]) -> None:
+    """Whether all that the rows refer to is there and whole, without opening anything. Raises JournalCorrupt."""
+    for _ in _intact(stored, Opening(run_id, None, strict=False), rows, [codec.loads(row.body) for row in rows]):
+        pass
+
+
+def _intact(stored: Stored, opening: Opening, rows: list[Row], bodies: list[dict[str, JSON]]) -> Iterator[tuple[Reference, bytes]]:
+    wanted: dict[str, tuple[int, Reference]] = {}
+    for row, body in zip(rows, bodies, strict=True):
+        for each in opening.references(row, body):
+            wanted.setdefault(each.digest, (row.seq, each))
+    for group in _groups([each for _, each in wanted.values()]):
+        bytes_of = stored.payloads([each.digest for each in group])
+        for each in group:
+            found = bytes_of.get(each.digest)
+            if found is None or not is_intact(each, found):
+                raise JournalCorrupt(run_id=opening.run_id, seq=wanted[each.digest][0], field=f"the payload of {each.field}")
+            yield each, found
+
+
+def _groups(wanted: list[Reference]) -> list[list[Reference]]:
+    """Such that each but for a single large one stays below AT_ONCE."""
+    groups: list[list[Reference]] = []
+    size = AT_ONCE
+    for each in wanted:
+        size += each.size
+        if size > AT_ONCE:
+            groups.append([])
+            size = each.size
+        groups[-1].append(each)
+    return groups
+
+
+def withheld(reference: Reference) -> JSON:
+    """What stands for a value that was left out of line."""
+    return stand_in(reference.field, Withheld("stored out of line", digest=reference.digest, bytes=reference.size))
+
+
+def glanced(kind: str, text: str) -> Entry:
+    """The entry in one row's body as far as the row alone tells it. Raises ValueError on what this version does not know."""
+    return wake(kind, unopened(codec.loads(text)), withheld)
+
+
+def digests_of(rows: Sequence[Row]) -> list[str]:
+    """The digests of all that rows refer to. Raises ValueError for what no writer wrote."""
+    return sorted({each.digest for row in rows for each in references(codec.loads(row.body))})
