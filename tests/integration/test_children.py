@@ -17,6 +17,7 @@ import pytest
 from recovery import AsyncEngine, AsyncRun, Engine, Run, Workflow, contracts, crashpoints, errors, workflow
 from recovery.core.children import settlement
 from recovery.core.entries import ADOPTED, AWAITED, CHILD, Decision, OutcomeKind, Status
+from recovery.core.inheritance import NewKey
 from recovery.core.kin import DEPTH_MAX
 from recovery.core.policy import Lease
 from recovery.ports import Journal
@@ -153,6 +154,50 @@ def test_a_detached_child_outlives_its_parent(journal: Journal) -> None:
         assert engine.get("mail").status is Status.QUEUED
         assert engine.recover("mail").result() == 42
         assert journal.inbox("r") == []
+
+
+def test_two_branches_wait_for_one_child_which_is_executed_once(journal: Journal) -> None:
+    both, times = threading.Event(), []
+
+    @workflow
+    def slow(run: Run) -> int:
+        times.append(1)
+        return run.decide("slow", lambda: 5 if both.wait(60) else 0)
+
+    @workflow
+    def order(run: Run) -> list[int]:
+        child = run.start(slow())
+
+        def one(branch: Run) -> int:
+            return branch.await_child(child)
+
+        def other(branch: Run) -> int:
+            both.set()
+            return branch.await_child(child)
+
+        return [*run.gather(one, other), child.result()]
+
+    with Engine(journal, workflows=[order, slow]) as engine:
+        assert engine.run("r", order) == [5, 5, 5]
+        assert engine.run("r", order) == [5, 5, 5]
+    assert times == [1]
+
+
+def test_two_tasks_wait_for_one_child(journal: Journal) -> None:
+    @workflow
+    async def slow(run: AsyncRun) -> int:
+        return await run.decide("slow", lambda: 5)
+
+    @workflow
+    async def order(run: AsyncRun) -> list[int]:
+        child = await run.start(slow())
+        return list(await run.gather(*[lambda branch: branch.await_child(child)] * 3))
+
+    async def story() -> None:
+        async with AsyncEngine(journal, workflows=[order, slow]) as engine:
+            assert await engine.run("r", order) == [5, 5, 5]
+
+    asyncio.run(story())
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
@@ -737,3 +782,28 @@ def test_a_child_whose_outcome_nobody_has_adopted_is_not_forgotten(journal: Jour
         assert engine.recover("r").result() == 2
         engine.forget("c", by="ann", reason="old")
         assert engine.run("r", order) == 2
+
+
+# -- runs that begin once more -----------------------------------------------------------------------------------------
+
+
+def test_a_new_generation_starts_a_child_of_its_own(journal: Journal) -> None:
+    stopped = once(Killed())
+
+    @workflow
+    def order(run: Run) -> int:
+        value = run.call_child(double(1), name="small")
+        stopped()
+        return value
+
+    with Engine(journal, workflows=[order, double]) as engine:
+        with pytest.raises(Killed):
+            engine.run("r", order)
+        with pytest.raises(errors.OverrideRefused, match="small#1 may have happened"):
+            engine.restart("r", "small#1", by="ann", reason="once more")
+        anew = {"small#1": NewKey("nobody needs the first")}
+        engine.restart("r", "small#1", policies=anew, by="ann", reason="once more")
+        assert engine.recover("r").result() == 2
+        children = [row.run_id for row in journal.runs() if row.run_id != "r"]
+        assert len(children) == 2
+        assert {first.parent_step for first in (engine.history(child)[0] for child in children)} == {"small#1", "small#1@2"}  # type: ignore[union-attr]

@@ -9,6 +9,7 @@ from recovery import (
     Absent,
     Answer,
     Applied,
+    AsyncChild,
     AsyncEngine,
     AsyncRun,
     Bound,
@@ -163,3 +164,24 @@ async def branches(run: AsyncRun) -> int:
     await run.gather(one)  # expect-error: a body that wants more than a run
     await run.gather(booked(run))  # expect-error: a value, not a body
     return len(await run.gather(booked))
+
+
+@workflow
+async def small(run: AsyncRun, sku: str, units: int = 1) -> Reservation:
+    return await run.perform(reserve(sku=sku, units=units))
+
+
+@workflow
+async def parents(run: AsyncRun) -> int:
+    child = await run.start(small("FILTER-A", units=2), run_id="small-1", detached=True)
+    assert_type(child, AsyncChild[Reservation])
+    assert_type(await child.result(), Reservation)
+    assert_type(await run.await_child(child), Reservation)
+    assert_type(await run.call_child(small("HOSE"), name="hose"), Reservation)
+    run.start(small("HOSE"))  # expect-error: never awaited
+    child.result()  # expect-error: never awaited
+    (await run.start(small("HOSE"))).result()  # expect-error: never awaited
+    run.start(small("HOSE")).result()  # expect-error: a coroutine has no result
+    await run.start(small, run_id="small-2")  # expect-error: not bound
+    count: int = await child.result()  # expect-error: a Reservation
+    return count

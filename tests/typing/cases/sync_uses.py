@@ -11,7 +11,9 @@ from recovery import (
     AsyncRun,
     Batched,
     Bound,
+    BoundWorkflow,
     Call,
+    Child,
     Effect,
     Engine,
     Environment,
@@ -261,3 +263,26 @@ def branches(run: Run) -> int:
     run.gather(one)  # expect-error: a body that wants more than a run
     run.gather(booked(run))  # expect-error: a value, not a body
     return len(run.gather(booked))
+
+
+@workflow
+def small(run: Run, sku: str, units: int = 1) -> Reservation:
+    return run.perform(reserve(sku=sku, units=units))
+
+
+@workflow
+def parents(run: Run) -> int:
+    assert_type(small("FILTER-A"), BoundWorkflow[Reservation])
+    child = run.start(small("FILTER-A", units=2), run_id="small-1", detached=True)
+    assert_type(child, Child[Reservation])
+    assert_type(child.result(), Reservation)
+    assert_type(run.await_child(child), Reservation)
+    assert_type(run.call_child(small("HOSE"), name="hose"), Reservation)
+    assert_type(run.map(lambda branch, sku: branch.call_child(small(sku)), ["HOSE"]), list[Reservation])
+    small(7)  # expect-error: wrong input
+    run.start(small, run_id="small-2")  # expect-error: not bound
+    run.start(small("HOSE"), "small-3")  # expect-error: run_id is keyword-only
+    run.call_child(reserve(sku="HOSE"))  # expect-error: an effect, not a workflow
+    run.perform(small("HOSE"))  # expect-error: a workflow, not an effect
+    count: int = child.result()  # expect-error: a Reservation
+    return count
