@@ -37,6 +37,7 @@ from recovery.clocks import DatabaseClock, SystemClock
 from recovery.core.errors import RecoveryError
 from recovery.core.policy import Budget, Lease
 from recovery.storage import open_journal
+from tests.crash.approvals import APPROVALS
 from tests.crash.families import FAMILIES
 from tests.crash.mixed import MIXED
 from tests.crash.silence import silent
@@ -47,7 +48,7 @@ KILL = "RECOVERY_KILL_AFTER"
 FULL = "RECOVERY_FULL_AT"
 ANY = "any"
 UNITS = 2
-SHAPES = {colour: WORKFLOWS[colour] | MIXED[colour] | FAMILIES[colour] for colour in WORKFLOWS}
+SHAPES = {colour: WORKFLOWS[colour] | MIXED[colour] | FAMILIES[colour] | APPROVALS[colour] for colour in WORKFLOWS}
 
 
 class Hurried:

@@ -35,7 +35,7 @@ class Approval:
 YES, NO = Approval(True), Approval(False, "too expensive")
 
 
-PLACES = [("memory", "sync"), ("memory", "async"), ("sqlite", "sync"), ("postgresql", "async")]
+PLACES = [("memory", "sync"), ("sqlite", "async"), ("postgresql", "sync")]
 """A sample, for the sake of time: the scenarios are played on each store in both colours."""
 
 

@@ -24,7 +24,7 @@ from .world import Killed, Shop, keyed
 Steps = Generator[Any, Any, Any]
 NOW = timedelta(0)
 
-PLACES = [("memory", "sync"), ("memory", "async"), ("sqlite", "async"), ("postgresql", "sync")]
+PLACES = [("memory", "async"), ("sqlite", "sync"), ("postgresql", "async")]
 
 
 @pytest.fixture(params=PLACES, ids="-".join)
