@@ -65,8 +65,9 @@ def versioned(version: int, *, name: str | None = None) -> Callable[[C], C]:
     Raises DefinitionError."""
 
     def declare(cls: C) -> C:
-        known: str = name or str(getattr(cls, "__name__", cls))
-        if not isinstance(cls, type) or not (issubclass(cls, BaseModel) or is_dataclass(cls)):
+        given: Any = cls
+        known: str = name or str(getattr(given, "__name__", given))
+        if not isinstance(given, type) or not (issubclass(given, BaseModel) or is_dataclass(given)):
             raise _refused(known, "it is neither a pydantic model nor a dataclass", "Put the decorator above `@dataclass`.")
         if type(version) is not int or version < 1:
             raise _refused(known, f"{version!r} is no version", "Count from 1.")
