@@ -19,7 +19,7 @@ JUDGE_VENV := build/judge-venv
 TOGETHER := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch power replay sweep matrix model planted fuzz soak explore histories mutants judge bench-checkpoint lint lint-style lint-types lint-pyright lint-imports format docs clean
+.PHONY: help demo test test-torch power replay sweep matrix model planted fuzz golden soak explore histories mutants judge bench-checkpoint lint lint-style lint-types lint-pyright lint-imports format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ planted: $(VENV)/.test ## bugs planted into the engine, each found by the explor
 
 fuzz: $(VENV)/.test ## spoilt checkpoints for a minute: none may crash, hang or take more memory than its files
 	$(BIN)/python -m tests.fuzz --seconds $${SECONDS_OF_FUZZ:-60}
+
+golden: $(VENV)/.test ## write the journals of the newest directory of tests/golden, once: with each release
+	$(BIN)/python -m tests.golden
 
 soak: $(VENV)/.test ## random plays with real processes, services and servers killed: 300, or PLAYS=N, or MINUTES=M; SEED=N from that one on
 	$(BIN)/python -m tests.soak $(if $(MINUTES),--minutes $(MINUTES),--plays $(or $(PLAYS),300)) $(if $(SEED),--seed $(SEED))
