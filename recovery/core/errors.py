@@ -360,7 +360,8 @@ class Diverged(ReplayError):
     template = (
         "Run {run_id!r} no longer fits its journal at entry {seq}, step {step}: recorded {recorded}, attempted {attempted}. Nothing was sent. "
         "Pin it: register the version that it started with beside the new one, or put what has changed behind `run.patched(...)`. Migrate it: say "
-        "what its steps are to the new code, with `@workflow.migrates(...)` and `recover change-version {run_id}`. Or start a new run."
+        "what its steps are to the new code, with `@workflow.migrates(...)` and `recover change-version {run_id}`. Or fork it from a step that fits: "
+        "`recover fork {run_id}`."
     )
 
 

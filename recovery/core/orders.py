@@ -41,7 +41,7 @@ def refusal(history: History, recorded: str | None, *, undoing: bool) -> Recover
     """Why no step may begin where the record goes on with `recorded` (None: with nothing); None while nothing speaks against it.
 
     Where it goes on with what was undone because the run was cancelled, the workflow had been stopped here."""
-    there = None if recorded is None else history.steps[recorded]
+    there = None if recorded is None else history.steps.get(recorded)  # room that a change of version left is not recorded
     if there is not None and (undoing or not undone_by_cancel(there)):
         return None
     return unwanted(history, undoing=undoing)

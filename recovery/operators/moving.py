@@ -94,6 +94,9 @@ def _target(world: World, loaded: Loaded, version: str | None) -> Workflow[..., 
 async def _planned(loaded: Loaded, workflow: Workflow[..., Any], order: Override) -> Moved:
     """The order that would be written, and what would follow. Raises OverrideRefused, Diverged and ValueUnreadable."""
     history = loaded.history
+    if any(order.verb in {Verb.FORK, Verb.RESTART} for order in history.overrides):
+        problem = "it was forked or restarted, and what it inherits is known by the names of its steps"
+        raise _refused(loaded, problem, "Pin it: register its version beside the new one.")
     if history.unsettled:
         step = history.unsettled[0].step
         raise _refused(

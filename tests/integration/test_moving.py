@@ -283,3 +283,25 @@ def test_a_decision_that_was_moved_is_not_made_again(journal: Journal) -> None:
         engine.change_version("r", by="ann", reason="renamed")
         assert engine.recover("r").result() == [ord("a"), ord("b")]
         assert [entry.step for entry in engine.history("r") if isinstance(entry, Decision)] == ["a#1", "b#1"]
+
+
+def test_a_moved_run_is_neither_restarted_nor_forked() -> None:
+    shop, journal = Shop(), open_journal("memory://")
+    recorded(journal, shop, "Ab")
+    second = ordering(shop, "bA", "2")
+    second.migrates(from_version="1")(by({"b#1": "b#1", "A#1": "A#1"}))
+    engine = engine_of(journal, second)
+    engine.change_version("r", by="ann", reason="other order")
+    with pytest.raises(errors.OverrideRefused, match="it was moved to another version"):
+        engine.restart("r", "A#1", by="ann", reason="x")
+
+
+def test_a_restarted_run_is_not_moved() -> None:
+    shop, journal = Shop(), open_journal("memory://")
+    first = recorded(journal, shop, "Ab")
+    second = ordering(shop, "bA", "2")
+    second.migrates(from_version="1")(by({"b#1": "b#1", "A#1": "A#1"}))
+    engine = engine_of(journal, first, second)
+    engine.restart("r", "b#1", by="ann", reason="chosen wrongly")
+    with pytest.raises(errors.OverrideRefused, match="it was forked or restarted"):
+        engine.change_version("r", by="ann", reason="x")

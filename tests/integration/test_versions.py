@@ -54,7 +54,13 @@ def test_without_its_own_version_a_run_that_no_longer_fits_says_what_can_be_done
     with Engine(journal, workflows=[ordering(2, "2")], budget=QUICK) as engine:
         error = engine.recover("r").error
     assert isinstance(error, errors.Diverged)
-    for offered in ("Pin it: register the version that it started with", "Migrate it: ", "`recover change-version r`"):
+    for offered in (
+        "Pin it: register the version that it started with",
+        "Migrate it: ",
+        "`recover change-version r`",
+        "Or fork it",
+        "`recover fork r`",
+    ):
         assert offered in str(error)
     assert "run.patched(" in str(error)
     assert shop.sent["k"] == 1
