@@ -16,10 +16,10 @@ from recovery import codec
 from recovery.claims import World, find, load, owned, sealing
 from recovery.core.chain import Row, chained, genesis
 from recovery.core.child_errors import ChildOpen, ChildRefused
-from recovery.core.children import is_news, noted, open_children, standing
+from recovery.core.children import noted, open_children, standing
 from recovery.core.entries import Entry, Opened, OutcomeKind, Status, Verb, kind_of, step_of
 from recovery.core.errors import LeaseUnavailable, WorkflowUnknown
-from recovery.core.ids import Epoch, digest_bytes, step_id
+from recovery.core.ids import Epoch, branch_of, digest_bytes, step_id
 from recovery.core.instants import instant_us
 from recovery.core.kin import DEPTH_MAX, Ended, NewChild, Open
 from recovery.core.machine import Machine
@@ -157,11 +157,11 @@ async def cancel_down(world: World, machine: Machine, writer: Writer) -> ChildOp
             continue
         step = step_id(history.children[run_id].step, CANCELLING, 1)
         error = standing(history.run_id, step, run_id, stands)
-        waits, rest = noted(step, run_id, error, stands, await Now())
-        if is_news(history, waits) or machine.understated(step, rest):
+        waits, rest, is_news = noted(history, step, run_id, error, stands, await Now())
+        if is_news or machine.understated(branch_of(step), rest):
             await writer.commit(Append((waits,), *rest))
             history.add(waits)
-        machine.rests[step] = rest
+        machine.rests[branch_of(step)] = rest
         if await family.ended(run_id) is None:
             return error
     return None

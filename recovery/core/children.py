@@ -151,9 +151,10 @@ async def _brought(machine: Machine, family: Family, step: str, run_id: str) -> 
 async def _waited(machine: Machine, family: Family, step: str, run_id: str, stands: Open) -> Ended:
     """Say that the run waits, then look once more: who settles the child meanwhile either sees the wait and says so, or settled before that."""
     error = standing(machine.history.run_id, step, run_id, stands)
-    waits, rest = noted(step, run_id, error, stands, await Now())
+    now_us = await Now()
+    waits, rest, is_news = noted(machine.history, step, run_id, error, stands, now_us)
     machine.rests[branch_of(step)] = rest
-    if is_news(machine.history, waits) or machine.understated(branch_of(step), rest):
+    if is_news or machine.understated(branch_of(step), rest, now_us):
         await machine.append(step, [waits], *rest)
     ended = await family.ended(run_id)
     if ended is not None:
@@ -173,17 +174,18 @@ def standing(run_id: str, step: str, child: str, stands: Open) -> ChildOpen:
     return kind(run_id=run_id, step=step, child=child, child_step=at, because=str(stands.error))
 
 
-def noted(step: str, child: str, error: ChildOpen, stands: Open, at_us: int) -> tuple[Decision, Rest]:
-    """That a run waits for a child, as an entry and as what its row says."""
+def noted(history: History, step: str, child: str, error: ChildOpen, stands: Open, at_us: int) -> tuple[Decision, Rest, bool]:
+    """That a run waits for a child, as an entry and as what its row says; and whether that is news. A next look that was said and lies ahead stays: who owns
+    a child is asked again then, and not ever later."""
+    value = {"run_id": child, "why": type(error).__name__}
+    said, looks_us = history.awaited.get(step), stands.next_look_us
+    same = said is not None and value.items() <= said.value.items()
+    before_us = said.value["next_look_us"] if same else None  # type: ignore[union-attr]  # it is there
+    if before_us is not None and looks_us is not None and at_us < before_us <= looks_us:
+        looks_us = before_us
     status = Status.IN_DOUBT if isinstance(error, ChildInDoubt) else Status.WAITING
-    value = {"run_id": child, "why": type(error).__name__, "next_look_us": stands.next_look_us}
-    return Decision(step=step, fingerprint="", value=value, form=AWAITED, at_us=at_us), Rest(status, stands.next_look_us, AWAITING)
-
-
-def is_news(history: History, waits: Decision) -> bool:
-    """Whether this was not what was last said of the wait."""
-    said = history.awaited.get(waits.step)
-    return said is None or said.value != waits.value
+    waits = Decision(step=step, fingerprint="", value=value | {"next_look_us": looks_us}, form=AWAITED, at_us=at_us)
+    return waits, Rest(status, looks_us, AWAITING), not same or before_us != looks_us
 
 
 def _family(machine: Machine, step: str, to: str) -> Family:

@@ -14,7 +14,7 @@ from typing import Any
 
 from recovery.core.child_errors import ChildOpen
 from recovery.core.effect_errors import EffectInDoubt, Unresolved
-from recovery.core.entries import ANSWER, LAPSED, WAIT, Decision, Status
+from recovery.core.entries import ANSWER, LAPSED, TIMER, WAIT, Decision, Status, Verdict
 from recovery.core.errors import AnswerPending, DeadlinePassed, RecoveryError, RunUnsettled, TimerPending
 from recovery.core.history import DecisionStep, History
 from recovery.core.ids import branch_of
@@ -78,11 +78,20 @@ def rest_again(machine: Machine, looks_us: int | None, now_us: int) -> Append | 
     if looks_us is None or (own_us is not None and looks_us >= own_us):
         return None
     for branch, rest in machine.rests.items():
-        last = next((step for name, step in reversed(machine.history.steps.items()) if branch_of(name) == branch), None)
-        entry = last.decision if isinstance(last, DecisionStep) else last.verdicts[-1] if last and last.verdicts else None
-        if entry is not None:
+        if (entry := _last_said(machine.history, branch)) is not None:
             return Append((replace(entry, at_us=now_us),), *machine.rests.standing(branch, rest))
     return None
+
+
+def _last_said(history: History, branch: str) -> Decision | Verdict | None:
+    """What a branch that rests said of it, and may say once more."""
+    for step, said in reversed(history.awaited.items()):
+        if branch_of(step) == branch and step not in history.steps:
+            return said
+    last = next((step for name, step in reversed(history.steps.items()) if branch_of(name) == branch), None)
+    if isinstance(last, DecisionStep):
+        return last.decision if last.decision.form in {TIMER, WAIT} else None
+    return last.verdicts[-1] if last is not None and last.verdicts else None
 
 
 def _check_same(machine: Machine, wait: Decision, wanted: Wanted) -> None:

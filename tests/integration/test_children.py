@@ -527,7 +527,9 @@ def test_a_parent_waits_for_a_child_that_somebody_else_works_on(journal: Journal
         row = journal.find("r")
         assert row is not None
         assert (row.status, row.owner, row.reason) == (Status.WAITING, None, "child")
-        due_us = row.next_look_us
+        due_us, length = row.next_look_us, len(engine.history("r"))
+        assert isinstance(engine.recover("r").error, errors.ChildOpen)
+        assert (len(engine.history("r")), journal.find("r").next_look_us) == (length, due_us)  # type: ignore[union-attr]  # it is there
         go_on.set()
         other.join(60)
         woken = journal.find("r")
@@ -628,6 +630,53 @@ def test_a_child_that_sleeps_leaves_its_parent_waiting_until_then(journal: Journ
         assert (mine.status, mine.next_look_us) == (Status.WAITING, its.next_look_us)
         time.advance(timedelta(hours=2))
         assert engine.recover("r").result() == 1
+
+
+def test_a_message_that_brings_no_news_changes_nothing_but_the_next_look(journal: Journal) -> None:
+    """A detached child's end wakes a parent that waits for another child: looked at, it says once more until when it waits."""
+    time = ManualClock()
+
+    @workflow
+    def nap(run: Run) -> int:
+        run.sleep(timedelta(hours=1))
+        return 1
+
+    @workflow
+    def order(run: Run) -> int:
+        run.start(double(2), run_id="detached", detached=True)
+        return run.call_child(nap(), run_id="nap")
+
+    with Engine(journal, workflows=[order, nap, double], budget=QUICK, clock=time) as engine:
+        with pytest.raises(errors.ChildOpen):
+            engine.run("r", order)
+        due_us = journal.find("r").next_look_us  # type: ignore[union-attr]  # it is there
+        assert engine.recover("detached").result() == 4
+        assert journal.find("r").next_look_us < due_us  # type: ignore[union-attr, operator]
+        lengths = []
+        for _ in range(3):
+            assert isinstance(engine.recover("r").error, errors.ChildOpen)
+            lengths.append(len(engine.history("r")))
+        assert journal.find("r").next_look_us == due_us  # type: ignore[union-attr]
+        assert len(set(lengths)) == 1
+        time.advance(timedelta(hours=1))
+        assert engine.recover("r").result() == 1
+
+
+def test_a_child_that_waits_for_a_signal_is_named_with_what_to_say(journal: Journal) -> None:
+    @workflow
+    def asking(run: Run) -> str:
+        return run.wait_for("approval", schema=str)
+
+    @workflow
+    def order(run: Run) -> str:
+        return run.call_child(asking(), run_id="asking")
+
+    with Engine(journal, workflows=[order, asking], budget=QUICK) as engine:
+        with pytest.raises(errors.ChildWaits, match="recover signal asking") as raised:
+            engine.run("r", order)
+        assert raised.value.exit_code is errors.ExitCode.WAITING
+        engine.signal("asking", "approval", "yes", by="ann")
+        assert engine.recover("r").result() == "yes"
 
 
 # -- many --------------------------------------------------------------------------------------------------------------
