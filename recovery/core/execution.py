@@ -30,7 +30,7 @@ from recovery.core.ids import ROOT, branch_of, check_step_name, other_arguments,
 from recovery.core.misfits import Side, asked_decision, recorded_side
 from recovery.core.operations import Append, Decided, Enter, Leave, Now, Op, Turn
 from recovery.core.order_errors import RunCancelled
-from recovery.core.orders import refusal
+from recovery.core.orders import held_at_least, refusal
 from recovery.core.resting import Rest, Rests, says_less
 from recovery.core.scopes import Scopes
 from recovery.core.steps import OutOfOrder, Steps, lies_in, upwards
@@ -298,7 +298,7 @@ class Execution:
             entries = wanted(self.history.length + len(unsaid)) if callable(wanted) else wanted
             if not entries:
                 return
-            standing = self.rests.standing(branch, Rest(status, next_look_us, reason))
+            standing = held_at_least(self.history, entries, self.rests.standing(branch, Rest(status, next_look_us, reason)))
             try:
                 await Append((*unsaid, *entries), *standing)
             except KeyReused:

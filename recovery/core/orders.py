@@ -12,12 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from recovery.core.compensation import undone_by_cancel
-from recovery.core.entries import Override, Status, Verb
+from recovery.core.entries import Entry, Override, Status, Verb
 from recovery.core.errors import RecoveryError, RunHeld
-from recovery.core.history import History
+from recovery.core.history import History, held_by
 from recovery.core.ids import ROOT, branch_of
 from recovery.core.operations import Op
 from recovery.core.order_errors import RunCancelled, RunPaused
+from recovery.core.resting import Rest
 
 if TYPE_CHECKING:
     from recovery.core.machine import Machine
@@ -59,6 +60,16 @@ def held_back(run_id: str, held: Override) -> RunHeld:
     """That a run is held or paused, as an error."""
     kind = RunPaused if held.verb is Verb.PAUSE else RunHeld
     return kind(run_id=run_id, reason=f"by {held.by}: {held.reason}")
+
+
+def held_at_least(history: History, entries: Sequence[Entry], standing: Rest) -> Rest:
+    """How a run stands behind entries: what is under way while it is paused goes on, and the run is held all the same."""
+    if not history.overrides and not isinstance(entries[0], Override):
+        return standing  # almost always
+    orders = [entry for entry in entries if isinstance(entry, Override) and entry.step == ROOT]
+    held = held_by([*history.overrides, *orders])
+    graver = standing.status in {Status.IN_DOUBT, Status.HELD}
+    return standing if held is None or graver else Rest(Status.HELD, None, PAUSED)
 
 
 async def heed(machine: Machine, step: str) -> None:

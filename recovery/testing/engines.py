@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from inspect import isawaitable
@@ -28,13 +28,15 @@ from recovery.drivers.asking import Progress, Surroundings
 from recovery.drivers.sync import finish
 from recovery.engine import AsyncEngine, Engine
 from recovery.engine.wiring import Wiring
+from recovery.operators.cancelling import Told
+from recovery.operators.forking import Forked, Restarted
 from recovery.operators.resolving import Resolved
 from recovery.operators.signalling import Signalled
-from recovery.ports import Journal, Owner
+from recovery.ports import Journal, Message, Owner
 from recovery.testing.clock import ManualClock
 from recovery.testing.journals import Host, ProcessClock, ProcessJournal
 from recovery.testing.ledger import Ended
-from recovery.testing.moves import EXITS, Send, Signal
+from recovery.testing.moves import EXITS, Fork, Order, Restart, Send, Signal
 from recovery.testing.process import Killed, Process
 from recovery.testing.scripted import ScriptedEnvironment
 
@@ -49,11 +51,12 @@ class _Placed(Wiring):
     is_dead: Callable[[Owner], bool]
     numbers: Iterator[int]
     stand_in: StandIn
+    overhear: Callable[[str], Sequence[Message]]
 
     def world(self, *, wait_for_owner: timedelta | None = None, budget: Budget | None = None) -> World:
         """No thread renews leases: a world has one running process at a time, and one that stands still renews nothing."""
         made = super().world(wait_for_owner=wait_for_owner, budget=budget)
-        return replace(made, hold=lambda _row: None, drop=lambda _row: None)
+        return replace(made, hold=lambda _row: None, drop=lambda _row: None, messages=self.overhear)
 
     def surroundings(self, progress: Progress | None = None) -> Surroundings:
         """Branches one after the other: a scenario has one order of events, and random numbers that a seed would give again."""
@@ -132,6 +135,34 @@ class Program:
 
         return self._came("send", move.id, None, lambda: self._finished(said()))
 
+    def order(self, move: Order) -> Ended:
+        """What is to become of a run."""
+
+        async def said() -> Any:
+            return await _given(getattr(self.engine, move.order)(move.id, by=move.by, reason=move.reason))
+
+        return self._came(move.order, move.id, None, lambda: self._finished(said()))
+
+    def fork(self, move: Fork) -> Ended:
+        """A new run from another one's first steps."""
+
+        async def said() -> Any:
+            return await _given(
+                self.engine.fork(move.of, move.fork, at=move.at, policies=move.policies, by=move.by, reason="the scenario says so")
+            )
+
+        return self._came("fork", move.fork, None, lambda: self._finished(said()))
+
+    def restart(self, move: Restart) -> Ended:
+        """A new generation of a run."""
+
+        async def said() -> Any:
+            return await _given(
+                self.engine.restart(move.id, move.restart, policies=move.policies, by=move.by, reason="the scenario says so")
+            )
+
+        return self._came("restart", move.id, None, lambda: self._finished(said()))
+
     def _finished(self, coming: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run(coming) if isinstance(self.engine, PlacedAsyncEngine) else finish(coming)
 
@@ -152,7 +183,7 @@ class Program:
             value = came
             if isinstance(came, Resolved):
                 value, exit_ = None, "resolved"  # the step is, and the run goes on with its next recovery
-            if isinstance(came, Signalled):
+            if isinstance(came, Signalled | Told | Forked | Restarted):
                 value, exit_ = None, "said"
             if isinstance(came, Recovered):
                 value, exit_, rows = came.value, EXITS[came.exit_code], tuple(verdict.row for verdict in came.verdicts)
@@ -204,13 +235,15 @@ def program(
 ) -> Program:
     """The engine of a process, of its workflow's colour. children: workflows that it knows beside that one. knowing: it has any of them."""
     cls = PlacedAsyncEngine if workflow.is_async else PlacedEngine
+    placed = ProcessJournal(journal, process, host)
     engine = cls(
-        ProcessJournal(journal, process, host),
+        placed,
         workflows=[workflow, *children] if knowing else [],
         budget=budget,
         lease=lease,
         clock=ProcessClock(clock, process, host),
     )
     engine.process, engine.is_dead, engine.numbers = process, is_dead, count(1)
+    engine.overhear = placed.overheard
     engine.stand_in = scripted.stand_in if scripted is not None else lambda bound: bound
     return Program(engine, workflow, process, is_own=scripted is not None)

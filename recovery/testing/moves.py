@@ -12,6 +12,7 @@ from pydantic import Field, Tag, field_validator, model_validator
 
 from recovery.core.entries import KINDS, OutcomeKind, Status
 from recovery.core.errors import ExitCode
+from recovery.core.inheritance import Forbid, NewKey, Policy, Reuse
 from recovery.core.verdicts import ROW_BY_NAME
 from recovery.crashpoints import POINTS
 from recovery.testing.environment import PLACES
@@ -124,6 +125,43 @@ class Send(_Stopping):
     value: Any = Field(None, description="the message")
     by: str = Field("ann", description="who sends it")
     token: str | None = Field(None, description="its name: sent again, it is the same message")
+    id: RunId = Field("run-1", description="the run id")
+
+
+class Order(_Stopping):
+    """Somebody says what is to become of a run, from a process of his own."""
+
+    order: Literal["cancel", "pause", "resume"] = Field(description="what")
+    by: str = Field("ann", description="who orders it")
+    reason: str = Field("the scenario says so", description="why")
+    app: bool = Field(default=True, description="whether that process knows the workflow")
+    id: RunId = Field("run-1", description="the run id")
+
+
+class _OnTerms(_Stopping):
+    reuse: list[str] = Field(default_factory=list, description="steps whose outcome is taken over")
+    new_key: dict[str, str] = Field(default_factory=dict, description="steps that are done anew, with the reason")
+    forbid: list[str] = Field(default_factory=list, description="steps that are not to be done again")
+    by: str = Field("ann", description="who orders it")
+
+    @property
+    def policies(self) -> dict[str, Policy]:
+        said: dict[str, Policy] = dict.fromkeys(self.reuse, Reuse())
+        return said | dict.fromkeys(self.forbid, Forbid()) | {step: NewKey(reason) for step, reason in self.new_key.items()}
+
+
+class Fork(_OnTerms):
+    """Somebody makes a new run from the first steps of another one."""
+
+    fork: RunId = Field(description="the id of the new run")
+    of: RunId = Field("run-1", description="the other run's")
+    at: str = Field("", description="the first step that is not taken over; without one all are")
+
+
+class Restart(_OnTerms):
+    """Somebody begins a new generation of a run."""
+
+    restart: str = Field(description="the first step that is left behind")
     id: RunId = Field("run-1", description="the run id")
 
 
@@ -290,6 +328,9 @@ Move: TypeAlias = Annotated[
     | Annotated[Resolve, Tag("resolve")]
     | Annotated[Signal, Tag("signal")]
     | Annotated[Send, Tag("send")]
+    | Annotated[Order, Tag("order")]
+    | Annotated[Fork, Tag("fork")]
+    | Annotated[Restart, Tag("restart")]
     | Annotated[Kill, Tag("kill")]
     | Annotated[Advance, Tag("advance")]
     | Annotated[Environment, Tag("environment")]
@@ -304,6 +345,9 @@ Move: TypeAlias = Annotated[
         "resolve",
         "signal",
         "send",
+        "order",
+        "fork",
+        "restart",
         "advance",
         "environment",
         "journal",
@@ -314,4 +358,24 @@ Move: TypeAlias = Annotated[
     ),
 ]
 
-MOVES = (Run, Recover, Resume, Resolve, Signal, Send, Kill, Advance, Environment, Journal, Clock, Change, Expect)
+MOVES = (
+    Run,
+    Recover,
+    Resume,
+    Resolve,
+    Signal,
+    Send,
+    Order,
+    Fork,
+    Restart,
+    Kill,
+    Advance,
+    Environment,
+    Journal,
+    Clock,
+    Change,
+    Expect,
+)
+
+Acting: TypeAlias = Run | Recover | Resume | Signal | Send | Order | Fork | Restart
+"""What a process does, as far as it comes."""

@@ -13,7 +13,20 @@ from typing import Any, Final
 
 from recovery import codec
 from recovery.core.contracts import Enforced, Kind
-from recovery.core.entries import ADOPTED, CHILD, AnswerKind, Decision, Intent, Opened, OutcomeKind, Settled, Verdict, encode
+from recovery.core.entries import (
+    ADOPTED,
+    CHILD,
+    AnswerKind,
+    Decision,
+    Intent,
+    Opened,
+    OutcomeKind,
+    Override,
+    Settled,
+    Verb,
+    Verdict,
+    encode,
+)
 from recovery.core.history import EffectStep
 from recovery.core.ids import ROOT, branch_of
 from recovery.core.judgement import NAME_TAKEN
@@ -266,7 +279,8 @@ def _last_call_recovered(world: World, run_id: str) -> bool:
     """Whether the last that happened to the run is a recovery that came to its end."""
     about = [event for event in world.events if isinstance(event, Claimed | Ended) and event.run_id == run_id]
     last = about[-1] if about else None
-    return isinstance(last, Ended) and last.exit in {"in_doubt", "unresolved"} and last.error != "StoreUnavailable"
+    looked = {"StoreUnavailable", "RunUnsettled"}  # it could do nothing, or somebody else is at work
+    return isinstance(last, Ended) and last.exit in {"in_doubt", "unresolved"} and last.error not in looked
 
 
 def i9_doubt_stops(world: World) -> Problems:
@@ -278,6 +292,8 @@ def i9_doubt_stops(world: World) -> Problems:
                 (doubtful.add if entry.action == Action.PARK else doubtful.discard)(entry.step)
             elif isinstance(entry, Settled) and entry.step != ROOT:
                 doubtful.discard(entry.step)
+            elif isinstance(entry, Override) and entry.verb is Verb.RESTART:
+                doubtful.clear()  # whoever ordered the new generation said what is to become of what the old one left
             elif isinstance(entry, Intent | Decision) or (isinstance(entry, Settled) and entry.step == ROOT):
                 depended = [step for step in sorted(doubtful) if lies_in(branch_of(step), branch_of(entry.step))]
                 if depended:
@@ -299,6 +315,8 @@ def i10_output_commit(world: World) -> Problems:
                     yield f"{event.run_id}: stored before its start at {entry.parent} {entry.parent_step} was durable"
                 elif isinstance(entry, Intent):
                     open_steps.setdefault(event.run_id, []).append(entry.step)
+                elif isinstance(entry, Override) and entry.verb is Verb.RESTART:
+                    open_steps.pop(event.run_id, None)
                 elif isinstance(entry, Settled) and entry.step == ROOT:
                     ended.add(event.run_id)
                 elif isinstance(entry, Settled) and entry.step in open_steps.get(event.run_id, []):

@@ -32,16 +32,20 @@ from recovery.testing.inline import inline_workflow
 from recovery.testing.journals import Host
 from recovery.testing.ledger import Ledger, Left
 from recovery.testing.moves import (
+    Acting,
     Advance,
     Change,
     Clock,
     Environment,
     Expect,
+    Fork,
     Happens,
     Kill,
     Move,
+    Order,
     Recover,
     Resolve,
+    Restart,
     Resume,
     Run,
     Send,
@@ -171,7 +175,7 @@ class Stage:
 
     def _carry_out(self, move: Move) -> None:
         match move:
-            case Run() | Recover() | Resume() | Signal() | Send():
+            case Run() | Recover() | Resume() | Signal() | Send() | Order() | Fork() | Restart():
                 self._hear(move, self.let(move, _stop_of(move)))
             case Resolve():
                 made = self._program("person")
@@ -194,7 +198,7 @@ class Stage:
             case Expect():
                 self._require(list(unmet(move.expect, self.world())))
 
-    def let(self, move: Run | Recover | Resume | Signal | Send, stop: StopAt | None) -> Report:
+    def let(self, move: Acting, stop: StopAt | None) -> Report:
         """Start an actor, or let it go on, as far as `stop`; what the move itself says of stops is not looked at."""
         match move:
             case Run():
@@ -210,10 +214,19 @@ class Stage:
             case Send():
                 made = self._program(move.by, knowing=False)
                 return made.process.start(lambda: made.send(move), stop)
+            case Order():
+                made = self._program(move.by, knowing=move.app)
+                return made.process.start(lambda: made.order(move), stop)
+            case Fork():
+                made = self._program(move.by)
+                return made.process.start(lambda: made.fork(move), stop)
+            case Restart():
+                made = self._program(move.by)
+                return made.process.start(lambda: made.restart(move), stop)
             case _:
                 return self._paused(move.resume).resume(stop)
 
-    def _hear(self, move: Run | Recover | Resume | Resolve | Signal | Send, report: Report) -> None:
+    def _hear(self, move: Acting | Resolve, report: Report) -> None:
         """What became of the process, against what the move says."""
         stop = None if isinstance(move, Resolve) else _stop_of(move)
         if report.state == "endless":
@@ -352,7 +365,7 @@ class Stage:
             raise Failed(problems)
 
 
-def _stop_of(move: Run | Recover | Resume | Signal | Send) -> StopAt | None:
+def _stop_of(move: Acting) -> StopAt | None:
     for act, stop in (("kill", move.kill), ("pause", move.pause)):
         if isinstance(stop, Stop):
             return StopAt(act, stop.at, stop.occurrence, stop.step)  # type: ignore[arg-type]  # one of the two words
