@@ -156,7 +156,7 @@ def _decision(entry: Decision) -> Line:
             return Line("decided", entry.at_us, "", f"to go by patch {entry.step.partition('/')[2].rpartition('#')[0]}")
         case entries.UNDOING:
             return _undoing(entry)
-        case entries.CHILD | entries.AWAITED | entries.ADOPTED:
+        case entries.CHILD | entries.AWAITED | entries.ADOPTED | entries.OVERDUE:
             return _about_child(entry)
         case entries.FIRED:
             return Line("decided", entry.at_us, branch_of(entry.step), "the time has come")
@@ -183,6 +183,8 @@ def _about_child(entry: Decision) -> Line:
         )
     if entry.form == entries.AWAITED:
         return Line("waits", entry.at_us, entry.step, f"for child {run_id}")
+    if entry.form == entries.OVERDUE:
+        return Line("waits", entry.at_us, entry.step, f"for child {run_id} no longer: its deadline has passed")
     settled = settlement(entry)
     if settled.outcome is OutcomeKind.APPLIED:
         return Line("adopted", entry.at_us, entry.step, f"{words.value(settled.value)} from child {run_id}")

@@ -8,21 +8,24 @@ it (I9); a run ends only when every child that is not detached has.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from recovery.core.child_errors import ChildDiverged, ChildInDoubt, ChildOpen, ChildRefused, ChildWaits
-from recovery.core.entries import ADOPTED, AWAITED, CHILD, Decision, OutcomeKind, Settled, Status, decode, encode
-from recovery.core.errors import RecoveryError
+from recovery.core.entries import ADOPTED, AWAITED, CHILD, OVERDUE, Decision, OutcomeKind, Settled, Status, decode, encode
+from recovery.core.errors import DeadlinePassed, RecoveryError
 from recovery.core.exitcodes import ExitCode
 from recovery.core.gathering import Waiting
-from recovery.core.history import History
+from recovery.core.history import DecisionStep, History
 from recovery.core.ids import branch_of
 from recovery.core.inheriting import check_start
+from recovery.core.instants import iso
 from recovery.core.kin import Ended, Family, NewChild, Open
 from recovery.core.machine import Machine
 from recovery.core.operations import Now, Turn
 from recovery.core.orders import check_wanted, heed
 from recovery.core.resting import Rest
+from recovery.core.scopes import Limit
 
 AWAITING: Final = "child"
 """Why a run waits that waits for a child."""
@@ -97,16 +100,31 @@ async def adopt(machine: Machine, step: str, run_id: str) -> Settled:
         )
     recorded = machine.history.steps.get(step)
     if recorded is None:
-        ended = await _ended(machine, step, run_id)
-        value = {"run_id": run_id, "entry": ended.entry, "settled": encode(ended.settled)}
-        await machine.append(step, [Decision(step=step, fingerprint="", value=value, form=ADOPTED, at_us=await Now())])
-        await machine.turn(step)
-        return ended.settled
-    decision = machine.expected(step, recorded, ADOPTED)
+        decision = await _ending(machine, step, run_id)
+        await machine.append(step, [decision])
+    else:
+        overdue = isinstance(recorded, DecisionStep) and recorded.decision.form == OVERDUE
+        decision = machine.expected(step, recorded, OVERDUE if overdue else ADOPTED)
     if decision.value["run_id"] != run_id:
         raise machine.diverge(step, f"the outcome of {decision.value['run_id']}", f"that of {run_id}")
     await machine.turn(step)
-    return settlement(decision)
+    if decision.form == ADOPTED:
+        return settlement(decision)
+    about, at = (
+        {"run_id": machine.history.run_id, "step": step, "deadline": decision.value["deadline"]},
+        iso(decision.value["at_us"]),
+    )
+    raise DeadlinePassed(**about, at=at, fate=f"Its child {run_id} goes on, and its outcome can still be waited for")
+
+
+async def _ending(machine: Machine, step: str, run_id: str) -> Decision:
+    """What ends a wait for a child: its outcome, or the deadline of the scope that the wait was begun in. Raises Unwind where neither has come."""
+    ended, about = await _ended(machine, step, run_id), {"run_id": run_id}
+    if isinstance(ended, Limit):
+        value, form = about | {"deadline": ended.step, "at_us": ended.at_us}, OVERDUE
+    else:
+        value, form = about | {"entry": ended.entry, "settled": encode(ended.settled)}, ADOPTED
+    return Decision(step=step, fingerprint="", value=value, form=form, at_us=await Now())
 
 
 def settlement(adopted: Decision) -> Settled:
@@ -116,8 +134,8 @@ def settlement(adopted: Decision) -> Settled:
     return settled
 
 
-async def _ended(machine: Machine, step: str, run_id: str) -> Ended:
-    """What a child has come to; brought on by one step of this run at a time, while the others wait for that one."""
+async def _ended(machine: Machine, step: str, run_id: str) -> Ended | Limit:
+    """What a child has come to, or the deadline that came first; brought on by one step of this run at a time, while the others wait for that one."""
     while True:
         adopted = machine.history.adopted.get(run_id)
         if adopted is not None:
@@ -129,14 +147,17 @@ async def _ended(machine: Machine, step: str, run_id: str) -> Ended:
         await Turn(waiting)
 
 
-async def _brought(machine: Machine, family: Family, step: str, run_id: str) -> Ended:
-    waiters = machine.kin.busy[run_id] = []
+async def _brought(machine: Machine, family: Family, step: str, run_id: str) -> Ended | Limit:
+    waiters, bound = machine.kin.busy.setdefault(run_id, []), machine.scopes.bound(branch_of(step))
     try:
-        came = await family.bring(run_id, machine.deadline_us)
+        limits = [at_us for at_us in (machine.deadline_us, None if bound is None else bound.at_us) if at_us is not None]
+        came: Ended | Open | Limit = await family.bring(run_id, min(limits) if limits else None)
         if isinstance(came, Open):
             came = await _waited(machine, family, step, run_id, came)
         machine.rests.pop(branch_of(step), None)
-        if came.settled.outcome is OutcomeKind.CANCELLED:  # if its parent was cancelled too, that comes first
+        if (
+            isinstance(came, Ended) and came.settled.outcome is OutcomeKind.CANCELLED
+        ):  # if its parent was cancelled too, that comes first
             await heed(machine, step)
             check_wanted(machine, step)
         return came
@@ -148,10 +169,14 @@ async def _brought(machine: Machine, family: Family, step: str, run_id: str) -> 
             waiting.release()
 
 
-async def _waited(machine: Machine, family: Family, step: str, run_id: str, stands: Open) -> Ended:
+async def _waited(machine: Machine, family: Family, step: str, run_id: str, stands: Open) -> Ended | Limit:
     """Say that the run waits, then look once more: who settles the child meanwhile either sees the wait and says so, or settled before that."""
     error = standing(machine.history.run_id, step, run_id, stands)
-    now_us = await Now()
+    now_us, bound = await Now(), machine.scopes.bound(branch_of(step))
+    if bound is not None and now_us >= bound.at_us:
+        return bound
+    if bound is not None:
+        stands = replace(stands, next_look_us=min(bound.at_us, stands.next_look_us or bound.at_us))
     waits, rest, is_news = noted(machine.history, step, run_id, error, stands, now_us)
     machine.rests[branch_of(step)] = rest
     if is_news or machine.understated(branch_of(step), rest, now_us):

@@ -184,6 +184,7 @@ DEADLINE: Final = "deadline"
 CHILD: Final = "child"
 AWAITED: Final = "awaited"
 ADOPTED: Final = "adopted"
+OVERDUE: Final = "overdue"
 WAIT: Final = "wait"
 ANSWER: Final = "answer"
 LAPSED: Final = "lapsed"
@@ -203,6 +204,7 @@ FORMS: Final = {
     CHILD: "the start of a child",
     AWAITED: "a wait for a child",
     ADOPTED: "the outcome of a child",
+    OVERDUE: "the end of a wait for a child",
     WAIT: "a wait for an answer",
     ANSWER: "an answer",
     LAPSED: "the end of a wait that nobody answered",

@@ -23,6 +23,7 @@ from recovery.core.entries import (
     INHERITED,
     JSON,
     LAPSED,
+    OVERDUE,
     PATCHED,
     UNDOING,
     UNFIT,
@@ -56,7 +57,7 @@ class Forbid:
 
 Policy: TypeAlias = Reuse | NewKey | Forbid
 
-_OF_ITS_RUN: Final = frozenset({UNDOING, CHILD, AWAITED, ADOPTED})
+_OF_ITS_RUN: Final = frozenset({UNDOING, CHILD, AWAITED, ADOPTED, OVERDUE})
 """Forms of decisions that mean nothing in another run."""
 
 REUSE: Final = "reuse"

@@ -33,7 +33,7 @@ _OF_FORM: Final[dict[str, tuple[Path, ...]]] = {
     **dict.fromkeys(
         (
             entries.BRANCHES, entries.NOW, entries.RANDOM, entries.UUID, entries.TIMER, entries.FIRED, entries.PATCHED, entries.UNDOING,
-            entries.DEADLINE, entries.CHILD, entries.AWAITED, entries.LAPSED,
+            entries.DEADLINE, entries.CHILD, entries.AWAITED, entries.OVERDUE, entries.LAPSED,
         ),
         (),
     ),

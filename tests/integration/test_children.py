@@ -679,6 +679,58 @@ def test_a_child_that_waits_for_a_signal_is_named_with_what_to_say(journal: Jour
         assert engine.recover("r").result() == "yes"
 
 
+def test_a_deadline_ends_a_wait_for_a_child_and_not_the_child(journal: Journal) -> None:
+    time = ManualClock()
+
+    @workflow
+    def nap(run: Run) -> int:
+        run.sleep(timedelta(hours=2))
+        return 1
+
+    @workflow
+    def order(run: Run) -> str:
+        child = run.start(nap(), run_id="nap", detached=True)
+        with run.deadline(timedelta(hours=1)):
+            try:
+                return f"in time: {child.result()}"
+            except errors.DeadlinePassed:
+                pass
+        return "late"
+
+    with Engine(journal, workflows=[order, nap], budget=QUICK, clock=time) as engine:
+        with pytest.raises(errors.ChildOpen):
+            engine.run("r", order)
+        row = journal.find("r")
+        assert row is not None
+        time.advance_to(row.next_look_us - 1)  # type: ignore[operator]  # the deadline, which comes before the child's own look
+        assert isinstance(engine.recover("r").error, errors.ChildOpen)
+        time.advance(timedelta(microseconds=1))
+        assert engine.recover("r").result() == "late"
+        assert engine.run("r", order) == "late"
+        assert engine.get("nap").status is Status.WAITING
+        time.advance(timedelta(hours=1))
+        assert engine.recover("nap").result() == 1
+
+
+def test_a_deadline_that_comes_after_the_childs_end_changes_nothing(journal: Journal) -> None:
+    time = ManualClock()
+
+    @workflow
+    def order(run: Run) -> int:
+        with run.deadline(timedelta(hours=1)):
+            child = run.start(double(1), run_id="c")
+            stopped()
+            return child.result()
+
+    stopped = once(Killed())
+    with Engine(journal, workflows=[order, double], budget=QUICK, clock=time) as engine:
+        with pytest.raises(Killed):
+            engine.run("r", order)
+        assert engine.recover("c").result() == 2
+        time.advance(timedelta(hours=2))
+        assert engine.recover("r").result() == 2
+
+
 # -- many --------------------------------------------------------------------------------------------------------------
 
 
