@@ -15,7 +15,7 @@ from recovery.core.compensation import Compensated
 from recovery.definitions.deadline import SettingDeadline
 from recovery.definitions.retry import Retry
 from recovery.definitions.run import Applied, Rejected
-from recovery.definitions.saga import AsyncSaga, When
+from recovery.definitions.saga import AsyncSaga, Reasons
 from recovery.definitions.speaking import RunLog
 from recovery.definitions.wait import NO_DEFAULT, Wait, receive, wait_for
 
@@ -153,9 +153,7 @@ class AsyncRun:
         became of it."""
         return self._session.compensate(name, keeps)
 
-    def saga(
-        self, name: str, *, keeps: Sequence[Effect[..., Any]] = (), when: Collection[When] = ("failed", "cancelled")
-    ) -> AsyncSaga:
+    def saga(self, name: str, *, keeps: Sequence[Effect[..., Any]] = (), when: Reasons = ("failed", "cancelled")) -> AsyncSaga:
         """`async with run.saga("booking"):` undoes what was applied inside if an exception leaves it, as `compensate` does, and raises that again; and if the
         run is cancelled inside.
 

@@ -14,7 +14,7 @@ from uuid import UUID
 from recovery.core.compensation import Compensated
 from recovery.definitions.deadline import Deadline
 from recovery.definitions.retry import Retry
-from recovery.definitions.saga import Saga, When
+from recovery.definitions.saga import Reasons, Saga
 from recovery.definitions.speaking import RunLog
 from recovery.definitions.wait import NO_DEFAULT, Wait, receive, wait_for
 
@@ -149,7 +149,7 @@ class Run:
         became of it."""
         return self._session.compensate(name, keeps)
 
-    def saga(self, name: str, *, keeps: Sequence[Effect[..., Any]] = (), when: Collection[When] = ("failed", "cancelled")) -> Saga:
+    def saga(self, name: str, *, keeps: Sequence[Effect[..., Any]] = (), when: Reasons = ("failed", "cancelled")) -> Saga:
         """`with run.saga("booking"):` undoes what was applied inside if an exception leaves it, as `compensate` does, and raises that again; and if the
         run is cancelled inside.
 

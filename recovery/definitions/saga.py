@@ -18,6 +18,9 @@ from recovery.core.ids import check_step_name
 When: TypeAlias = Literal["failed", "cancelled"]
 """When a stretch is undone: an exception leaves it, or its run is cancelled inside."""
 
+Reasons: TypeAlias = When | Collection[When] | tuple[When, ...]
+"""One of them, or several. A tuple is named beside Collection because mypy reads `("failed",)` as a tuple of any text otherwise."""
+
 BOTH: Final = frozenset({Status.FAILED, Status.CANCELLED})
 
 if TYPE_CHECKING:

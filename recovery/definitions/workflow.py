@@ -7,7 +7,7 @@ the same input gives the same digest, and a workflow's colour and the type of it
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
@@ -23,7 +23,7 @@ from recovery.definitions.migration import Migration
 from recovery.definitions.rejection import Rejection, encode_rejection
 from recovery.definitions.replies import error_name, message_of
 from recovery.definitions.run import Run
-from recovery.definitions.saga import When, kept_names, reasons
+from recovery.definitions.saga import Reasons, kept_names, reasons
 from recovery.definitions.signature import Signature, read_signature
 
 P = ParamSpec("P")
@@ -199,7 +199,7 @@ def workflow(
     *,
     name: str | None = None,
     version: str = "1",
-    compensate_on: Collection[When] = (),
+    compensate_on: Reasons = (),
     keeps: Sequence[Effect[..., Any]] = (),
 ) -> WorkflowDecorator: ...
 def workflow(
@@ -208,7 +208,7 @@ def workflow(
     *,
     name: str | None = None,
     version: str = "1",
-    compensate_on: Collection[When] = (),
+    compensate_on: Reasons = (),
     keeps: Sequence[Effect[..., Any]] = (),
 ) -> Any:
     """Define a workflow from `def f(run: Run, ...)` or `async def f(run: AsyncRun, ...)`.
@@ -235,7 +235,7 @@ def _define(fn: Any, name: str | None, version: str, frame: FrameType | None, un
 class Undoing:
     """When the runs of a workflow are undone as a whole, and what stays then."""
 
-    when: Collection[When]
+    when: Reasons
     keeps: tuple[Effect[..., Any], ...]
 
     def __post_init__(self) -> None:

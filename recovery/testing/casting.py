@@ -41,10 +41,15 @@ class Cast:
         """The same, with a workflow that is at hand."""
         return replace(self, workflow=workflow)
 
+    @property
+    def sent(self) -> tuple[Effect[..., Any], ...]:
+        """The effects that may leave: those that are named, and what undoes them."""
+        undoing = [made.compensated_by for made in self.effects.values() if made.compensated_by is not None]
+        return tuple(dict.fromkeys((*self.effects.values(), *undoing)))
+
     def askable(self) -> dict[str, Askable]:
         """What each effect can be asked, by name."""
-        undoing = [made.compensated_by for made in self.effects.values() if made.compensated_by is not None]
-        return {made.name: _askable(made) for made in (*self.effects.values(), *undoing, by_hand)}
+        return {made.name: _askable(made) for made in (*self.sent, by_hand)}
 
 
 def cast_of(scenario: Scenario, *, is_async: bool, scope: Callable[[], str] | None = None) -> Cast:

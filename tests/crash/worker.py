@@ -40,6 +40,7 @@ from recovery.storage import open_journal
 from tests.crash.approvals import APPROVALS
 from tests.crash.families import FAMILIES
 from tests.crash.mixed import MIXED
+from tests.crash.sagas import SAGAS
 from tests.crash.silence import silent
 from tests.crash.workflows import WORKFLOWS
 
@@ -48,7 +49,7 @@ KILL = "RECOVERY_KILL_AFTER"
 FULL = "RECOVERY_FULL_AT"
 ANY = "any"
 UNITS = 2
-SHAPES = {colour: WORKFLOWS[colour] | MIXED[colour] | FAMILIES[colour] | APPROVALS[colour] for colour in WORKFLOWS}
+SHAPES = {colour: WORKFLOWS[colour] | MIXED[colour] | FAMILIES[colour] | APPROVALS[colour] | SAGAS[colour] for colour in WORKFLOWS}
 
 
 class Hurried:

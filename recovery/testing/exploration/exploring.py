@@ -231,7 +231,7 @@ def _explored(
 def _settling(subject: Scenario, cast: Cast) -> Scenario:
     """With assumption A2 enforced: whoever stands still inside the environment for ever would break it."""
     outside = subject.environment
-    windows = [timedelta(microseconds=effect.contract.settle_window_us) for effect in cast.effects.values()]
+    windows = [timedelta(microseconds=effect.contract.settle_window_us) for effect in cast.sent]
     if outside.acts_within is not None or not windows:
         return subject
     return subject.model_copy(update={"environment": outside.model_copy(update={"acts_within": min(windows)})})

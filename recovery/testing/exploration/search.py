@@ -123,7 +123,7 @@ class Search:
         self.violations_max = violations_max
         self._progress = progress
         self._random = Random(seed)  # noqa: S311  # an order, not a secret
-        self._branching = Branching(scenario, cast.effects.values())
+        self._branching = Branching(scenario, cast.sent)
         self._judge = Judge()
         self.seen = Seen()
         self.ends: set[State] = set()

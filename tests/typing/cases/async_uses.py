@@ -14,6 +14,7 @@ from recovery import (
     AsyncRun,
     Bound,
     Call,
+    Compensated,
     Effect,
     Recovered,
     Rejected,
@@ -185,3 +186,11 @@ async def parents(run: AsyncRun) -> int:
     await run.start(small, run_id="small-2")  # expect-error: not bound
     count: int = await child.result()  # expect-error: a Reservation
     return count
+
+
+@workflow(compensate_on=("failed",))
+async def undoes(run: AsyncRun) -> Compensated:
+    async with run.saga("booking", when=["cancelled"]):
+        await run.perform(reserve(sku="a", units=2))
+    run.compensate()  # expect-error: never awaited
+    return await run.compensate()

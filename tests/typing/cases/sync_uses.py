@@ -14,6 +14,7 @@ from recovery import (
     BoundWorkflow,
     Call,
     Child,
+    Compensated,
     Effect,
     Engine,
     Environment,
@@ -286,3 +287,21 @@ def parents(run: Run) -> int:
     run.perform(small("HOSE"))  # expect-error: a workflow, not an effect
     count: int = child.result()  # expect-error: a Reservation
     return count
+
+
+@workflow(compensate_on=("failed", "cancelled"), keeps=(notify,))
+def undoes(run: Run) -> Compensated:
+    with run.saga("booking", keeps=[notify], when={"failed"}):
+        run.perform(reserve(sku="a"))
+    with run.saga("booking") as scope:
+        assert_type(scope, None)
+    assert_type(run.compensate().undone, tuple[str, ...])
+    run.saga()  # expect-error: no name
+    run.saga("booking", when={"completed"})  # expect-error: neither failed nor cancelled
+    run.saga("booking", keeps=("notify",))  # expect-error: names, and no effects
+    return run.compensate(keeps=(reserve, notify))
+
+
+@workflow(compensate_on=("completed",))  # expect-error: neither failed nor cancelled
+def undoes_what_went_well(run: Run) -> None:
+    return None

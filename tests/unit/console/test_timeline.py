@@ -9,6 +9,7 @@ from recovery.console.paper import plain
 from recovery.console.timeline import lines, timeline
 from recovery.core import contracts
 from recovery.core.entries import (
+    UNDOING,
     Answered,
     AnswerKind,
     Attempt,
@@ -133,3 +134,29 @@ def test_late_evidence_stands_at_the_end_without_a_number() -> None:
     drawn = plain(timeline(lines(ENTRIES[:3], {}, [("0.1", late)])))
     assert drawn.splitlines()[-1].split()[:4] == ["19:03:03.000000", "-2", "ms", "0.1"]
     assert "late evidence  reserve#1  observed: late after 0 us: found 1" in drawn
+
+
+def test_what_undoes_points_at_what_it_undoes() -> None:
+    noted = {"undoes": ["reserve#2", STEP], "quiet_at_us": T0 + 60_000_000, "cancelled": False}
+    nothing = {"undoes": [], "quiet_at_us": None, "cancelled": False}
+    told = lines(
+        [
+            (1, "0.1", Decision(step="booking#1", fingerprint="", value=noted, form=UNDOING, at_us=T0)),
+            (
+                2,
+                "0.1",
+                Intent(
+                    step="booking#1/release#1", effect="release", environment="inventory", scope="warehouse-1", key="k/comp/1",
+                    fingerprint="96a7bb80fda6e0", arguments={}, contract=KEYED.digest, timeout_us=10_000_000, at_us=T0, undoes="reserve#2",
+                ),
+            ),
+            (3, "0.1", Decision(step="booking#2", fingerprint="", value=nothing, form=UNDOING, at_us=T0)),
+        ],
+        {KEYED.digest: KEYED},
+    )  # fmt: skip
+    assert [(line.what, line.text) for line in told] == [
+        ("undoing", f"reserve#2, then {STEP}"),
+        ("undoing", "← reserve#2: release in inventory/warehouse-1"),
+        ("undoing", "nothing"),
+    ]
+    assert told[0].details == ("from 2025-11-29 19:04:03.000 UTC on: until then a copy of what is undone could still act",)
