@@ -18,6 +18,7 @@ from recovery.console import mail, words
 from recovery.console.line import Line
 from recovery.core import entries
 from recovery.core.children import settlement
+from recovery.core.compensation import HAPPENED
 from recovery.core.contracts import Contract
 from recovery.core.entries import (
     Answered,
@@ -52,7 +53,6 @@ _SAID: Final = {
     AnswerKind.ABSENT: "it was not executed",
     AnswerKind.ITEMS: "its items came to different ends",
 }
-_HAPPENED: Final = {OutcomeKind.APPLIED, OutcomeKind.APPLIED_WITHOUT_VALUE, OutcomeKind.MIXED}
 
 
 def lines(
@@ -303,7 +303,7 @@ def _settled(entry: Settled) -> Line:
         done = entry.outcome is OutcomeKind.APPLIED
         text = words.value(entry.value) if done else f"{words.bounded(entry.error)}: {words.value(entry.value)}"
         return Line("completed" if done else "failed", entry.at_us, "", text)
-    what = "adopted" if entry.outcome in _HAPPENED else entry.outcome.value.replace("_", " ")
+    what = "adopted" if entry.outcome in HAPPENED else entry.outcome.value.replace("_", " ")
     marks = [name for name in ("reconstructed", "heuristic") if getattr(entry, name)]
     parts = [entry.outcome.value.replace("_", " "), *marks]
     if entry.error:

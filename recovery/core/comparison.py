@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
-from typing import Final
 
+from recovery.core.compensation import HAPPENED
 from recovery.core.contracts import Contract
-from recovery.core.entries import AnswerKind, Observation, OutcomeKind
+from recovery.core.entries import AnswerKind, Observation
 from recovery.core.evidence import Situation, examine
 from recovery.core.findings import RECEIPTS
 from recovery.core.history import EffectStep, Noted
 from recovery.core.policy import Budget
 from recovery.core.timing import can_be_final
-
-HAPPENED: Final = frozenset({OutcomeKind.APPLIED, OutcomeKind.APPLIED_WITHOUT_VALUE, OutcomeKind.MIXED})
 
 
 class Compared(StrEnum):

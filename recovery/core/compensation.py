@@ -16,7 +16,8 @@ from recovery.core.entries import JSON, UNDOING, AnswerKind, OutcomeKind, Settle
 from recovery.core.history import DecisionStep, EffectStep, History, Step
 from recovery.core.timing import exposed_attempts, fits_window, timing_of
 
-_HAPPENED: Final = frozenset({OutcomeKind.APPLIED, OutcomeKind.APPLIED_WITHOUT_VALUE, OutcomeKind.MIXED})
+HAPPENED: Final = frozenset({OutcomeKind.APPLIED, OutcomeKind.APPLIED_WITHOUT_VALUE, OutcomeKind.MIXED})
+"""Outcomes of effects that changed something; of a batch, at least where an item was applied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +32,7 @@ class Compensated:
 
 def happened(settled: Settled | None) -> bool:
     """Whether there is something to undo: it was applied, or some of its items were."""
-    if settled is None or settled.outcome not in _HAPPENED:
+    if settled is None or settled.outcome not in HAPPENED:
         return False
     return settled.outcome is not OutcomeKind.MIXED or some_applied(settled.value)
 

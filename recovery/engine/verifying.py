@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from recovery.core.comparison import HAPPENED, Compared, compare
+from recovery.core.comparison import Compared, compare
+from recovery.core.compensation import HAPPENED
 from recovery.core.entries import JSON, Answered, Observation, Source
 from recovery.core.errors import (
     ExitCode,
@@ -154,16 +155,17 @@ async def _compare(loaded: Loaded, workflows: Workflows, budget: Budget, found: 
         return
     workflow = workflows.of(loaded.run.workflow, loaded.history.version)
     calls = await reread(workflow, loaded, budget) if workflow is not None else {}
+    undone = {effect.intent.undoes for effect in applied}
     for step in applied:
-        found.compared.append(await _compared(loaded, step, calls.get(step.step)))
+        found.compared.append(await _compared(loaded, step, calls.get(step.step), undone=step.step in undone))
 
 
-async def _compared(loaded: Loaded, step: EffectStep, bound: Bound[Any] | None) -> ComparedEffect:
-    """One effect, asked about if it can be."""
+async def _compared(loaded: Loaded, step: EffectStep, bound: Bound[Any] | None, *, undone: bool) -> ComparedEffect:
+    """One effect, asked about if it can be. What was undone may well be gone."""
     intent, settled = step.intent, step.settled
     assert settled is not None
     verdict, answered = Compared.NOT_ASKED, None
-    why = _not_askable(step, bound)
+    why = "it was undone" if undone else _not_askable(step, bound)
     if bound is not None and not why:
         asked_at_us = await Now()
         answered = await Ask(bound, intent, "")  # no epoch: a verification raises no fence

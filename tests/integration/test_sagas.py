@@ -29,6 +29,7 @@ from recovery import (
     errors,
     workflow,
 )
+from recovery.core.comparison import Compared
 from recovery.core.contracts import Contract
 from recovery.core.entries import UNDOING, Decision, Intent, OutcomeKind, Settled
 from recovery.ports import Journal
@@ -477,6 +478,25 @@ def test_a_changed_workflow_that_no_longer_reaches_what_it_undoes_diverges(journ
         with pytest.raises(errors.Diverged):
             engine.run("r", book)
         assert [entry.value["undoes"] for entry in engine.history("r") if isinstance(entry, Decision) and entry.form == UNDOING]
+
+
+def test_what_was_undone_is_not_lost(journal: Journal) -> None:
+    works = Works(refuses={"take B"})
+    take = works.take(contract=keyed(lookup=contracts.Lookup()))
+
+    @workflow
+    def book(run: Run) -> None:
+        with run.saga("booking"):
+            run.perform(take(part="A"))
+            run.perform(take(part="B"))
+
+    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+        with pytest.raises(errors.RunFailed):
+            engine.run("r", book)
+        works.receipts.clear()  # a service that keeps nothing of what was given back
+        [taken, given] = engine.verify(against_environment=True).compared
+    assert (taken.verdict, taken.why) == (Compared.NOT_ASKED, "it was undone")
+    assert given.step == "booking#1/give#1"
 
 
 # -- whole runs, and runs that nobody wants any more -------------------------------------------------------------------
