@@ -24,6 +24,7 @@ from recovery.definitions.answer import NotSent, ReplyWas
 from recovery.definitions.call import Call
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.replies import error_name, message_of
+from recovery.drivers.strands import Strands, Threads
 from recovery.ports import Clock, Journal
 from recovery.storage.committing import Committer
 from recovery.storage.resting import late_item, sealing_of
@@ -62,6 +63,7 @@ class Surroundings:
     stand_in: Callable[[Any], Any] = _itself  # in simulations: the bound call that is made in the place of an operation's own
     draw: Callable[[], int] = lambda: secrets.randbits(128)
     at_once: int | None = None  # branches of one gather; None: 32 threads in a `def` workflow, all in an `async def`
+    strands: Strands = field(default_factory=Threads)  # what the branches of a `def` workflow run on
 
     def question(self, operation: Send | Ask | Close | Cancel, run_id: str, now_us: int, stamped_us: int | None = None) -> Question:
         """The call that this operation asks for. `now_us`: the wall clock, just read; `stamped_us`: the boot clock when the attempt was

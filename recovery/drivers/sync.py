@@ -59,8 +59,8 @@ class SyncDriver(Driver):
 
     def __init__(self, surroundings: Surroundings, writer: Writer | None = None, run_id: str = "") -> None:
         super().__init__(surroundings, writer, run_id)
-        self.pure = threading.RLock()
-        self._appending = threading.Lock()
+        self.pure = surroundings.strands.lock()
+        self._appending = surroundings.strands.lock()
 
     async def _enter(self) -> None:
         self._appending.acquire()
@@ -69,7 +69,7 @@ class SyncDriver(Driver):
         self._appending.release()
 
     async def _turn(self, waiting: Waiting) -> None:
-        come = threading.Event()
+        come = self.surroundings.strands.signal()
         with self.pure:
             waiting.wake = come.set
             if waiting.released:
@@ -221,7 +221,8 @@ class SyncSession:
                 finish(work)
             return
         context = contextvars.copy_context
-        workers = [threading.Thread(target=context().run, args=(finish, work)) for work in works]
+        strand = self._driver.surroundings.strands.strand
+        workers = [strand(context().run, finish, work) for work in works]
         try:
             for worker in workers:
                 worker.start()

@@ -59,8 +59,10 @@ class _Placed(Wiring):
         return replace(made, hold=lambda _row: None, drop=lambda _row: None, messages=self.overhear)
 
     def surroundings(self, progress: Progress | None = None) -> Surroundings:
-        """Branches one after the other: a scenario has one order of events, and random numbers that a seed would give again."""
-        return replace(super().surroundings(progress), at_once=1, draw=lambda: next(self.numbers), stand_in=self.stand_in)
+        """One branch at a time, whose turn it is: a scenario has one order of events, and random numbers that a seed would give again. The tasks of
+        an event loop have an order of their own, so that those of an `async def` workflow come one after the other."""
+        made = replace(super().surroundings(progress), draw=lambda: next(self.numbers), stand_in=self.stand_in)
+        return replace(made, at_once=1) if isinstance(self, AsyncEngine) else replace(made, strands=self.process.turns)
 
     def identify(self, token: str) -> Owner:
         return self.process.owner(token)

@@ -92,6 +92,11 @@ class Resume(_Stopping):
     """A paused process goes on."""
 
     resume: Name = Field(description="the actor")
+    branch: int | None = Field(
+        None,
+        ge=0,
+        description="which branch of its `def` workflow goes on, as they were begun, from 1; the one that stands still by default",
+    )
 
 
 class Resolve(Strict):

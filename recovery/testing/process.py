@@ -18,6 +18,7 @@ from recovery.testing.environment import SimulatedEnvironment, connected
 from recovery.testing.footprints import Footprint
 from recovery.testing.inline import current_step
 from recovery.testing.ledger import Ended, Ledger
+from recovery.testing.turns import Turns
 
 REAL_SECONDS_MAX: Final = 60.0
 """How long a process may really take from one stop to the next: a deadlock is a failed scenario, not a hanging one."""
@@ -73,6 +74,8 @@ class Process:
     paused_at: str = ""
     stood_us: int = 0  # how long it has stood still, of virtual time
     footprint: Footprint = field(default_factory=Footprint)
+    turns: Turns = field(init=False)
+    _next: int | None = None
     _stop: StopAt | None = None
     _passed: int = 0
     _passages: int = 0
@@ -88,13 +91,18 @@ class Process:
     def start(self, call: Callable[[], Ended], stop: StopAt | None) -> Report:
         """Run a call until it ends or the process is stopped."""
         self._arm(stop)
+        self._begin_turns()
         self._thread = threading.Thread(target=self._live, args=(call,), name=f"scenario-{self.name}", daemon=True)
         self._thread.start()
         return self._heard()
 
-    def resume(self, stop: StopAt | None) -> Report:
-        """Go on from where it was paused."""
+    def __post_init__(self) -> None:
+        self._begin_turns()
+
+    def resume(self, stop: StopAt | None, branch: int | None = None) -> Report:
+        """Go on from where it was paused. branch: which of its branches goes on, by its number; None: the one that stands still last."""
         self._arm(stop)
+        self._next = branch
         self.tell(f"goes on from {self.paused_at}")
         return self._go_on()
 
@@ -142,6 +150,13 @@ class Process:
         self._resumed.acquire()
         self.stood_us += self.now_us() - since_us
         self.check()
+        if self._next is not None:
+            number, self._next = self._next, None
+            self.turns.hand_to(number)
+            self.check()
+
+    def _begin_turns(self) -> None:
+        self.turns = Turns(self.check, lambda number: self.footprint.feed(("branch", number)))
 
     def _arm(self, stop: StopAt | None) -> None:
         self._stop, self._passed, self._passages = stop, 0, 0

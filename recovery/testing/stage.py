@@ -224,7 +224,13 @@ class Stage:
                 made = self._program(move.by)
                 return made.process.start(lambda: made.restart(move), stop)
             case _:
-                return self._paused(move.resume).resume(stop)
+                return self._resumed(move, stop)
+
+    def _resumed(self, move: Resume, stop: StopAt | None) -> Report:
+        process = self._paused(move.resume)
+        if move.branch is not None and move.branch not in process.turns.ready:
+            raise Failed([f"branch {move.branch} of {move.resume} cannot go on; those that can: {process.turns.ready}"])
+        return process.resume(stop, move.branch)
 
     def _hear(self, move: Acting | Resolve, report: Report) -> None:
         """What became of the process, against what the move says."""

@@ -17,7 +17,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, Final
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from recovery.core.contracts import Contract, Replay
 from recovery.definitions.effect import Effect
@@ -26,6 +26,7 @@ from recovery.testing.exploration.bounds import FREE, Bounds
 from recovery.testing.footprints import Footprint
 from recovery.testing.moves import Move, Run
 from recovery.testing.scenario import Scenario
+from recovery.testing.steps import Attempt, Decide, Fail, Gather, Perform, Return, Step, Try
 
 WORKER: Final = "A"
 RUN: Final = "run-1"
@@ -97,11 +98,12 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What the choices depend on. active: who went on last, if it stands still. others: who stands still beside it. started: recoverers."""
+    """What the choices depend on. active: who went on last, if it stands still. others: who stands still beside it. branches: those of its own that could go on, too. started: recoverers."""
 
     run: RunRow | None
     active: str | None
     others: tuple[str, ...]
+    branches: tuple[int, ...]
     started: int
     rank: int
     held: int
@@ -121,6 +123,7 @@ class Branching:
         self._error = min((timedelta(microseconds=contract.clock_error_us) for contract in contracts), default=timedelta(0))
         self._quiet = self.settles + 2 * self._error
         self._ages = not all(_lasting(contract, 3 * self._quiet) for contract in contracts)
+        self._sets_times = not isinstance(scenario.workflow, list) or not all(map(_timeless, scenario.workflow))
         self._faults = [*self._of_requests(contracts), *self._of_writes(), *self._of_time(contracts)]
 
     def choices(self, at: Moment, left: Bounds) -> list[Choice]:
@@ -152,7 +155,9 @@ class Branching:
             yield Choice(said(environment={"restock": dict.fromkeys(at.declined, RESTOCKED)}), FAULT, before, 1000)
 
     def _switches(self, at: Moment) -> Iterator[Choice]:
-        """Who went on last stands still, as under SIGSTOP, and another one goes on."""
+        """Who went on last stands still, as under SIGSTOP, and another one goes on; or another one of its own branches does."""
+        for branch in at.branches:
+            yield Choice(said(resume=at.active, branch=branch), FAULT, Before.SHARED)
         for other in at.others:
             yield Choice(_goes_on(other), FAULT, Before.SHARED)
         if at.run is not None and not at.run.status.settled:
@@ -192,7 +197,8 @@ class Branching:
         """Past the moment after which no copy acts; as far as a key may still be sent again, and past its window; and a wall clock as wrong as A3 allows.
 
         Past a lease it passes without any fault: a recoverer waits for the lease of whoever stands still. A clock that was set stays wrong, so
-        that of the moments between two requests one is enough."""
+        that of the moments between two readings one is enough; and between two requests, where nothing but stamps of entries is read: what is
+        compared with a stamp is read behind it, and is as wrong as the clock may be if the clock is set in between."""
         error, quiet = self._error, self._quiet
         windows = [timedelta(microseconds=contract.window_us) for contract in contracts if contract.window_us is not None]
         last = timedelta(seconds=1)
@@ -201,7 +207,14 @@ class Branching:
             yield said(advance=lasts), Before.TIMED
         if error:
             for sign in "+-":
-                yield said(clock={"step": f"{sign}{error // timedelta(milliseconds=1)}ms"}), Before.OUTSIDE
+                yield said(clock={"step": f"{sign}{error // timedelta(milliseconds=1)}ms"}), Before.TIMED if self._sets_times else Before.OUTSIDE
+
+
+def _timeless(step: Step) -> bool:
+    """Whether a step, and what is in it, reads no clock for the workflow's own sake."""
+    inside = [item for _, value in step if isinstance(value, list) for item in value]
+    nested = [each for item in inside for each in (item if isinstance(item, list) else [item]) if isinstance(each, BaseModel)]
+    return isinstance(step, Decide | Perform | Attempt | Try | Gather | Return | Fail) and all(map(_timeless, nested))  # type: ignore[arg-type]  # steps hold steps
 
 
 def _settling(contract: Contract) -> timedelta:

@@ -59,7 +59,7 @@ class Play:
             return None, None
         actor = actor_of(move)
         assert actor is not None, "whoever acts has a name"
-        goes_on = isinstance(move, Resume) and self.moves and actor_of(self.moves[-1]) == move.resume
+        goes_on = isinstance(move, Resume) and move.branch is None and self.moves and actor_of(self.moves[-1]) == move.resume
         if not goes_on:
             self.passed.clear()
         if isinstance(move, Resume):
@@ -90,6 +90,7 @@ class Play:
             run=self.journal.find(RUN),
             active=active,
             others=tuple(name for name in standing if name != active),
+            branches=next((process.turns.ready for process in self.stage.standing() if process.name == active), ()),
             started=len(self._started) - 1,
             rank=self.rank,
             held=self.stage.environment.held,

@@ -35,7 +35,7 @@ def state_of(stage: Stage, journal: MemoryJournal, about: object) -> State:
         (clock.wall_us(), clock.boot_us()),
         host,
         sorted(stage.asked.items()),
-        [(process.name, process.paused_at, process.footprint.fed) for process in stage.standing()],
+        [(process.name, process.paused_at, process.footprint.fed, process.turns.standing()) for process in stage.standing()],
         _happened(stage.ledger.events),
         about,
     )
