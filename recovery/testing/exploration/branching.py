@@ -207,7 +207,10 @@ class Branching:
             yield said(advance=lasts), Before.TIMED
         if error:
             for sign in "+-":
-                yield said(clock={"step": f"{sign}{error // timedelta(milliseconds=1)}ms"}), Before.TIMED if self._sets_times else Before.OUTSIDE
+                yield (
+                    said(clock={"step": f"{sign}{error // timedelta(milliseconds=1)}ms"}),
+                    Before.TIMED if self._sets_times else Before.OUTSIDE,
+                )
 
 
 def _timeless(step: Step) -> bool:
