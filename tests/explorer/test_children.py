@@ -52,12 +52,12 @@ def test_the_children_of_a_workflow_are_read_from_its_code() -> None:
 
 _NOTES = "        await machine.append(step, [child.recorded(await Now(), CHILD)])\n"
 _STORES = "        await machine.kin.family.store(child)\n"
-_ADOPTS = "        await machine.append(step, [Decision("
-_FORGETS = "        value['settled'].pop('value', None)\n"
+_ADOPTS = "    return Decision(step=step, "
+_FORGETS = "    value['settled'].pop('value', None)\n"
 
 BUGS = {
     "a child that is stored before its start is durable": ("I10", "start", (_NOTES, _STORES + _NOTES)),
-    "an outcome that is adopted in part": ("I2", "adopt", (_ADOPTS, _FORGETS + _ADOPTS)),
+    "an outcome that is adopted in part": ("I2", "_ending", (_ADOPTS, _FORGETS + _ADOPTS)),
 }
 
 
