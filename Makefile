@@ -52,8 +52,9 @@ model: $(VENV)/.test ## the model checks in their full bound, with what they cov
 planted: $(VENV)/.test ## bugs planted into the engine, each found by the explorer without a hint: some minutes. REWRITE=1 writes the page's table
 	$(BIN)/python -m pytest -q --timeout 3600 $(if $(REWRITE),--rewrite,-n 2) tests/explorer/every_bug.py
 
-fuzz: $(VENV)/.test ## spoilt checkpoints for a minute: none may crash, hang or take more memory than its files
+fuzz: $(VENV)/.test ## spoilt checkpoints, and spoilt values of journals, for a minute each: none may crash, hang or be taken for a whole one
 	$(BIN)/python -m tests.fuzz --seconds $${SECONDS_OF_FUZZ:-60}
+	$(BIN)/python -m tests.fuzz.values
 
 golden: $(VENV)/.test ## write the journals of the newest directory of tests/golden, once: with each release
 	$(BIN)/python -m tests.golden

@@ -21,6 +21,7 @@ from recovery.storage.resting import (
     Reference,
     Sealing,
     is_digest,
+    is_due,
     is_intact,
     key_of,
     references,
@@ -46,18 +47,19 @@ class Stored(Protocol):
 
 @dataclass(slots=True)
 class Opening:
-    """The opening of one run. strict: every value is wanted, else what cannot be had is left out. `unopened`: keys that were not here."""
+    """The opening of one run. strict: every value is wanted, else what cannot be had is left out. encrypted: what was read so far is, and what follows
+    must be, so that nobody can put a row in the clear behind it. `unopened`: keys that were not here."""
 
     run_id: str
     sealing: Sealing | None
     strict: bool
+    encrypted: bool = False
     unopened: set[str] = field(default_factory=set)
-    _encrypted: bool = False
 
     @property
     def comparable(self) -> bool:
         """Whether late evidence can be compared with entries: all are at hand, or all lie where they are in the clear."""
-        return self.strict or not self._encrypted
+        return self.strict or not self.encrypted
 
     def fields(self, what: str, kind: str, step: str, text: str, seq: int) -> dict[str, JSON]:
         """The fields of a row, unsealed. Its digest was right, so what cannot be read was written by a newer version."""
@@ -65,16 +67,28 @@ class Opening:
         newest = body.get("format", ENTRY_FORMAT)
         if newest > ENTRY_FORMAT:
             raise self._newer(what, f"format {newest}")
-        self._encrypted = self._encrypted or bool(key_of(body))
+        self._check_sealed(body, kind, seq)
         try:
             return unsealed(body, kind, step, seq, self.sealing)
         except EncryptionKeyMissing as missing:
             if self.strict:
                 raise
             self.unopened.add(missing.key)
-            return unopened(body)
-        except (ValueError, TypeError, KeyError) as error:
+            return self._seen(what, body)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise self._newer(what, f"{type(error).__name__} in what is sealed") from error
+
+    def _seen(self, what: str, body: dict[str, JSON]) -> dict[str, JSON]:
+        try:
+            return unopened(body)
+        except ValueError as error:
+            raise self._newer(what, str(error)) from error
+
+    def _check_sealed(self, body: dict[str, JSON], kind: str, seq: int) -> None:
+        if key_of(body):
+            self.encrypted = True
+        elif self.encrypted and seq and is_due(body, kind):
+            raise JournalCorrupt(run_id=self.run_id, seq=seq, field="what is sealed")
 
     def woken(self, what: str, kind: str, body: dict[str, JSON], value_of: Callable[[Reference], JSON]) -> Entry:
         try:
@@ -134,10 +148,10 @@ def _intact(stored: Stored, opening: Opening, rows: list[Row], bodies: list[dict
 def _groups(wanted: list[Reference]) -> list[list[Reference]]:
     """Such that each but for a single large one stays below AT_ONCE."""
     groups: list[list[Reference]] = []
-    size = AT_ONCE
+    size = 0
     for each in wanted:
         size += each.size
-        if size > AT_ONCE:
+        if not groups or size > AT_ONCE:
             groups.append([])
             size = each.size
         groups[-1].append(each)

@@ -116,7 +116,7 @@ def assembled(parts: Parts, beside: Beside, *, values: bool = True) -> Loaded:
     if broken := broken_at(namespace, run_id, rows, run.head, run.head_digest):
         raise JournalCorrupt(run_id=run_id, seq=broken[0], field=broken[1])
     sealing = None if beside.vault is None else Sealing(beside.vault, namespace, run_id)
-    opening = Opening(run_id, sealing, strict=values)
+    opening = Opening(run_id, sealing, strict=values, encrypted=":" in run.input_digest)
     bodies = [opening.fields(f"entry {row.seq}", row.kind, row.step, row.body, row.seq) for row in rows]
     try:
         value_of = fetched(beside, opening, rows, bodies) if values else withheld

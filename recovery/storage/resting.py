@@ -175,6 +175,8 @@ def unsealed(body: Mapping[str, JSON], kind: str, step: str, seq: int, sealing: 
     """The body with its values in the clear. Raises EncryptionKeyMissing, EncryptionKeyWrong, and ValueError for what no writer wrote."""
     clear = {name: value for name, value in body.items() if name != SEALED}
     key = key_of(body)
+    if not key and SEALED in body:
+        raise ValueError(f"{SEALED!r} is of another form")
     if not key:
         return clear
     if sealing is None:
@@ -187,11 +189,21 @@ def unsealed(body: Mapping[str, JSON], kind: str, step: str, seq: int, sealing: 
     return clear
 
 
+def is_due(body: Mapping[str, JSON], kind: str) -> bool:
+    """Whether a row that is not sealed has something that a writer with keys would have sealed, or the hole that is left where it was cut out."""
+    if any(at(body, path) is not None for path in values_in(kind, body)) or ELSEWHERE in body:
+        return True
+    return any(at(body, path) or (len(path) == 1 and path[0] in body and body[path[0]] is None) for path in TEXTS.get(kind, ()))
+
+
 def unopened(body: Mapping[str, JSON]) -> dict[str, JSON]:
     """The body with stand-ins for what is sealed: what can be seen of it without the key."""
     clear = {name: value for name, value in body.items() if name != SEALED}
     key = key_of(body)
-    for field in body[SEALED]["fields"] if key else ():
+    fields = body[SEALED].get("fields") if key else []
+    if not isinstance(fields, list) or not all(isinstance(field, str) for field in fields):
+        raise ValueError(f"{SEALED!r} is of another form")
+    for field in fields:
         put(clear, tuple(field.split(".")), stand_in(field, Withheld("encrypted", key=key)))
     return clear
 
@@ -207,10 +219,18 @@ def stand_in(field: str, withheld: Withheld) -> JSON:
 def references(body: Mapping[str, JSON]) -> list[Reference]:
     """What the body of a row says that lies elsewhere. Raises ValueError for what no writer wrote."""
     found = body.get(ELSEWHERE, {})
-    try:
-        return [Reference(field, *about) for field, about in found.items()]
-    except (AttributeError, TypeError, ValueError):
-        raise ValueError(f"{ELSEWHERE!r} is of another form") from None
+    items = found.items() if isinstance(found, dict) else [("", None)]
+    return [_reference(field, about) for field, about in items]
+
+
+def _reference(field: str, about: JSON) -> Reference:
+    match about:
+        case [str(digest), int(size)] if size >= 0:
+            return Reference(field, digest, size)
+        case [str(digest), int(size), str(key)] if size >= 0:
+            return Reference(field, digest, size, key)
+        case _:
+            raise ValueError(f"{ELSEWHERE!r} is of another form")
 
 
 def wake(kind: str, body: Mapping[str, JSON], value_of: Callable[[Reference], JSON]) -> Entry:

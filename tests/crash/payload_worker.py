@@ -1,0 +1,66 @@
+"""A worker whose every value lies out of line, and which kills itself in front of, or behind, one statement about payloads.
+
+    python payload_worker.py URL RUN KILL_AT
+
+KILL_AT: the number of the moment, counted from 1 over this process; 0: it is not killed. The effect notes its key in a file first, and is keyed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from recovery import Call, Engine, Environment, Run, contracts, effect, workflow
+from recovery.encryption import Keyring
+
+LARGE = "a page of a report\n" * 5_000
+KEYS = {"one": b"1" * 32}
+
+
+@effect(contracts.Keyed(window=timedelta(days=1)), environment=Environment("archive"))
+def file_away(call: Call, *, document: str) -> str:
+    note = Path(f"done-{call.key}")
+    note.write_text(str(len(document)))
+    return f"filed: {document}"
+
+
+def write(topic: str) -> str:
+    return f"{topic[:20]}: {LARGE}"
+
+
+@workflow
+def report(run: Run, topic: str) -> str:
+    document = run.decide("write", write, topic)
+    return run.perform(file_away(document=document))
+
+
+def engine(url: str) -> Engine:
+    return Engine(url, workflows=[report], encryption=Keyring(KEYS))
+
+
+def killing(number: int) -> None:
+    """Kill this process at the moment of that number: each statement about payloads has one in front of it and one behind it."""
+    met = 0
+
+    def meet(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+        nonlocal met
+        if "payload" in statement and "INSERT" in statement:
+            met += 1
+            if met == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    event.listen(sa.Engine, "before_cursor_execute", meet)
+    event.listen(sa.Engine, "after_cursor_execute", meet)
+
+
+if __name__ == "__main__":
+    killing(int(sys.argv[3]))
+    with engine(sys.argv[1]) as made:
+        print(len(made.run(sys.argv[2], report, f"topic {LARGE}")))
