@@ -90,6 +90,11 @@ def history(info: RunInfo, loaded: Loaded, children: Sequence[Member]) -> Docume
             {"kind": item.kind, "step": item.step, "epoch": str(item.epoch), "at": iso(item.at_us), "body": encode(entry)}
             for item, entry in zip(loaded.late, loaded.told, strict=True)
         ],
+        "heartbeats": [
+            {"step": effect.step, "attempt": said.attempt, "at": iso(said.at_us), "progress": said.progress}
+            for effect in loaded.history.effects
+            if (said := effect.heard.last) is not None
+        ],
         "contradictions": [contradiction(one) for one in contradictions(loaded.history, loaded.contracts, {}, loaded.highest_us)],
         "contracts": {digest: contract.to_json() for digest, contract in loaded.contracts.items()},
     }

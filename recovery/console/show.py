@@ -12,6 +12,7 @@ from recovery.console import contradictions, words
 from recovery.console.paper import Paper, facts
 from recovery.console.runs import STYLES, status
 from recovery.console.timeline import lines, timeline
+from recovery.core.instants import iso
 from recovery.definitions.recovered import RunInfo
 from recovery.definitions.undoing import contradictions as undone
 from recovery.storage.kinship import Member
@@ -51,6 +52,10 @@ def show(paper: Paper, info: RunInfo, loaded: Loaded, children: Sequence[Member]
         rows.append(("children", Text("\n").join(_family(children, ""))))
     if info.next_look is not None:
         rows.append(("next look", info.next_look.strftime("%Y-%m-%d %H:%M:%S UTC")))
+    for effect in loaded.history.unsettled:
+        if (said := effect.heard.last) is not None:
+            line = f"{effect.step}, attempt {said.attempt}: {words.value(said.progress)} at {iso(said.at_us)}"
+            rows.append(("progress", line))
     entries = [(row.seq, str(row.epoch), entry) for row, entry in zip(loaded.rows, loaded.entries, strict=True)]
     told_late = zip(loaded.late, loaded.told, strict=True)
     late = [

@@ -263,7 +263,7 @@ class Machine(Execution):
         if attempt.purpose == CANCELLING:
             return await Cancel(request.subject, effect.intent, attempt)
         first_sent_us = min(each.sent_at_us for each in possibly_sent(effect))
-        return await Send(request.subject, effect.intent, attempt, first_sent_us)
+        return await Send(request.subject, effect.intent, attempt, first_sent_us, effect.heard)
 
     async def _observed(
         self, step: str, answer: Answered, source: Source, *, asked_at_us: int, attempt: int | None = None

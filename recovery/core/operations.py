@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from recovery.core.entries import JSON, Answered, Attempt, Entry, Intent, Settled, Status, kind_of
 from recovery.core.gathering import Waiting
+from recovery.core.heartbeats import Heard
 from recovery.core.ids import ROOT
 
 T = TypeVar("T")
@@ -55,6 +56,7 @@ class Send(Op[Answered]):
     intent: Intent
     attempt: Attempt
     first_sent_us: int  # of the first attempt that may have left
+    heard: Heard = field(default_factory=Heard)  # of its step, by earlier attempts and by this one
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from recovery.core.entries import (
     Source,
     Verdict,
 )
+from recovery.core.heartbeats import Heard
 
 _UNSPENT: Final = {
     Source.PROBE: frozenset({AnswerKind.UNREACHABLE}),
@@ -54,6 +55,7 @@ class EffectStep:
     verdicts: list[Verdict] = field(default_factory=list)
     settled: Settled | None = None
     overrides: list[Override] = field(default_factory=list)
+    heard: Heard = field(default_factory=Heard, compare=False)  # heartbeats of its attempts, which decide nothing
     settled_seq: int = 0  # of the entry that settles it
 
     @property

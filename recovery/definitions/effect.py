@@ -63,9 +63,11 @@ class Effect(Generic[P, T]):
         frame: FrameType | None,
         undoes: Codec[Any] | None = None,
         retry: Retry | None = None,
+        heartbeat: timedelta | None = None,
     ) -> None:
         self.fn = fn
         self.retry = retry
+        self.heartbeat = heartbeat
         self.name = name
         self.contract = contract
         self.timeout = timeout
@@ -74,6 +76,8 @@ class Effect(Generic[P, T]):
             raise refused(name, "its first parameter is not a Call", "Annotate it: `call: Call`; `call.key` is what to send.")
         if timeout <= timedelta(0):
             raise refused(name, "its timeout is not longer than zero", "Say how long one attempt may take.")
+        if heartbeat is not None and heartbeat <= timedelta(0):
+            raise refused(name, "its heartbeat is not longer than zero", "Say how long one attempt may be silent.")
         self.environment = environment or Environment(name)
         self.rejects = rejections_by_name(rejects, name)
         self.outcome: Codec[T] = outcome_codec(name, contract, self.signature.returns, self.rejects)
@@ -280,8 +284,9 @@ class EffectDecorator:
         timeout: timedelta,
         name: str | None,
         retry: Retry | None,
+        heartbeat: timedelta | None,
     ) -> None:
-        self._retry = retry
+        self._retry, self._heartbeat = retry, heartbeat
         self._contract = contract
         self._environment = environment
         self._rejects = rejects
@@ -303,6 +308,7 @@ class EffectDecorator:
             timeout=self._timeout,
             frame=frame.f_back if frame else None,
             retry=self._retry,
+            heartbeat=self._heartbeat,
         )
 
 
@@ -322,6 +328,7 @@ def effect(
     environment: Environment | None = None,
     rejects: Sequence[type[Rejection]] = (),
     timeout: timedelta = TIMEOUT_DEFAULT,
+    heartbeat: timedelta | None = None,
     retry: Retry | None = None,
     name: str | None = None,
 ) -> EffectDecorator:
@@ -331,9 +338,11 @@ def effect(
     environment: what is changed, with its scope; an environment named like the effect by default.
     rejects: the declared errors; every other exception means that it might have happened.
     timeout: how long one attempt may take; its sender gives up then.
+    heartbeat: how long one attempt may go without `call.heartbeat()` before it is given up; None: as long as it takes. A `def` body that has one runs
+        in a thread of its own, which can be left alone.
     retry: how it is tried again after a failure, where its contract allows that at all; None: as the engine's budget says.
     name: what the journal keeps; the function's name by default. Set it before renaming the function.
 
     Raises DefinitionError for a definition that cannot be true.
     """
-    return EffectDecorator(contract, environment, tuple(rejects), timeout, name, retry)
+    return EffectDecorator(contract, environment, tuple(rejects), timeout, name, retry, heartbeat)

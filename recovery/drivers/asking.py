@@ -24,7 +24,9 @@ from recovery.definitions.answer import NotSent, ReplyWas
 from recovery.definitions.call import Call
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.replies import error_name, message_of
+from recovery.drivers.beating import Aside, signs
 from recovery.drivers.strands import Strands, Threads
+from recovery.drivers.watching import Watch
 from recovery.ports import Clock, Journal
 from recovery.storage.committing import Committer
 from recovery.storage.resting import late_item, sealing_of
@@ -44,7 +46,7 @@ class Question:
     answer: Callable[[Any], Answered]
     raised: Callable[[Exception], Answered | None]
     too_late: bool = False
-    abandoned: threading.Event = field(default_factory=threading.Event)  # its caller was cancelled and waits no more
+    watch: Watch = field(default_factory=Watch)
 
 
 def _itself(subject: Any) -> Any:
@@ -62,12 +64,21 @@ class Surroundings:
     nap_seconds_max: float = 1.0
     stand_in: Callable[[Any], Any] = _itself  # in simulations: the bound call that is made in the place of an operation's own
     draw: Callable[[], int] = lambda: secrets.randbits(128)
+    unwanted: Callable[[str], bool] = lambda run_id: False  # noqa: ARG005  # whether a run was cancelled or taken over, as far as is known here
     at_once: int | None = None  # branches of one gather; None: 32 threads in a `def` workflow, all in an `async def`
     strands: Strands = field(default_factory=Threads)  # what the branches of a `def` workflow run on
 
-    def question(self, operation: Send | Ask | Close | Cancel, run_id: str, now_us: int, stamped_us: int | None = None) -> Question:
+    def question(
+        self,
+        operation: Send | Ask | Close | Cancel,
+        run_id: str,
+        now_us: int,
+        stamped_us: int | None = None,
+        aside: Aside | None = None,
+    ) -> Question:
         """The call that this operation asks for. `now_us`: the wall clock, just read; `stamped_us`: the boot clock when the attempt was
-        stamped. The deadline holds on both: a suspended process must not send because its wall clock stood still or was set back."""
+        stamped. The deadline holds on both: a suspended process must not send because its wall clock stood still or was set back. `aside`:
+        uses the store without being waited for; None: at once."""
         bound, intent = self.stand_in(operation.subject), operation.intent
         effect = bound.effect
         attempt = None if isinstance(operation, Ask) else operation.attempt
@@ -76,6 +87,8 @@ class Surroundings:
         boot_us = self.clock.boot_us()
         ends_us = boot_us + max(0, send_until_us - now_us)  # at once where it is over by the wall clock
         ends_us = ends_us if stamped_us is None else min(ends_us, stamped_us + lasts_us)
+        silence = effect.heartbeat.total_seconds() if effect.heartbeat is not None and isinstance(operation, Send) else None
+        watch = Watch(silence)
         call = Call(
             run_id=run_id,
             step=intent.step,
@@ -87,11 +100,15 @@ class Surroundings:
             send_until=moment(send_until_us),
             first_sent=moment(operation.first_sent_us) if isinstance(operation, Send) else None,
             remaining=lambda: max(0.0, (ends_us - self.clock.boot_us()) / 1_000_000),
+            stopped=lambda: watch.abandoned.is_set() or self.unwanted(run_id),
+            **(signs(operation, run_id, self.clock, watch, aside or self._at_once) if isinstance(operation, Send) else {}),
         )
         bracket, body, answer, raised = _function_of(operation, bound)
-        ask, abandoned = partial(_in_time, call, body) if attempt else partial(body, call), threading.Event()
+        ask = partial(_in_time, call, body) if attempt else partial(body, call)
         if not isinstance(operation, Ask) and not effect.is_async:
-            ask = partial(_outliving, ask, abandoned, answer, raised, partial(self._keep, operation, run_id))
+            ask = partial(_outliving, ask, watch.abandoned, answer, raised, partial(self._keep, operation, run_id))
+            if silence is not None:
+                ask = partial(watch.called, ask, max(0.0, (ends_us - boot_us) / 1_000_000))
         return Question(
             bracket=bracket,
             call=call,
@@ -100,8 +117,11 @@ class Surroundings:
             answer=answer,
             raised=raised,
             too_late=boot_us >= ends_us,
-            abandoned=abandoned,
+            watch=watch,
         )
+
+    def _at_once(self, call: Callable[[Journal], None]) -> None:
+        call(self.journal)
 
     def _keep(self, operation: Send | Close | Cancel, run_id: str, answer: Answered) -> None:
         """Late evidence about an attempt whose caller was cancelled. Best effort: without it the attempt is unknown, as it was."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
@@ -40,7 +40,8 @@ from recovery.drivers.branching import Branching, bodies_of, width
 from recovery.drivers.loop import Driver
 from recovery.drivers.session import Nap, Session
 from recovery.drivers.undoing import Stretch
-from recovery.ports import Append, AppendResult
+from recovery.drivers.watching import Watch
+from recovery.ports import Append, AppendResult, Journal
 from recovery.storage.committing import Ticket, Wake
 from recovery.storage.writer import Writer
 
@@ -57,6 +58,7 @@ class AsyncDriver(Driver):
     def __init__(self, surroundings: Surroundings, writer: Writer | None = None, run_id: str = "") -> None:
         super().__init__(surroundings, writer, run_id)
         self._appending = asyncio.Lock()
+        self._asides: list[Future[None]] = []
 
     async def _enter(self) -> None:
         await self._appending.acquire()
@@ -92,12 +94,20 @@ class AsyncDriver(Driver):
         await _to_its_end(told)
         return ticket.outcome()
 
-    async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None) -> Any:
+    def _aside(self, call: Callable[[Journal], None]) -> None:
+        context = contextvars.copy_context()
+        self._asides.append(self._threads.submit(context.run, call, self.surroundings.journal))
+
+    async def _caught_up(self) -> None:
+        while self._asides:
+            await _to_its_end(asyncio.wrap_future(self._asides.pop()))
+
+    async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None, watch: Watch) -> Any:
         """Awaited where it can be, else called in a thread of its own, where it may block and cannot be interrupted."""
+        self._threads = _store_threads(asyncio.get_running_loop())  # for what is done aside
         if not is_async:
             return await asyncio.to_thread(ask)
-        async with asyncio.timeout(seconds):
-            return await ask()
+        return await watch.awaited(ask, seconds)
 
     async def _pause(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -46,9 +46,10 @@ from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import IN_WORKFLOW
 from recovery.drivers.asking import Surroundings, called_too_late, failed_decision
 from recovery.drivers.session import Session
+from recovery.drivers.watching import Watch
 from recovery.logs import logger
 from recovery.ports import Append as Member
-from recovery.ports import AppendResult, Hold, Message
+from recovery.ports import AppendResult, Hold, Journal, Message
 from recovery.storage.writer import Writer
 
 T = TypeVar("T")
@@ -146,21 +147,22 @@ class Driver(ABC):
 
     async def _ask(self, operation: Send | Ask | Close | Cancel) -> Answered:
         stamped_us = None if isinstance(operation, Ask) else self._read.get(operation.attempt.sent_at_us)
-        asked = self.surroundings.question(operation, self._run_id, await self._now(), stamped_us)
+        asked = self.surroundings.question(operation, self._run_id, await self._now(), stamped_us, self._aside)
         if asked.too_late:
             return called_too_late()
         with around(asked.bracket):
             try:
                 seconds = asked.call.remaining_seconds()
-                return asked.answer(await self._call(asked.ask, asked.is_async, seconds))
+                answer = asked.answer(await self._call(asked.ask, asked.is_async, seconds, asked.watch))
             except Exception as error:  # what it means is the effect's to say
-                answer = asked.raised(error)
-                if answer is None:
+                if (said := asked.raised(error)) is None:
                     raise
-                return answer
+                answer = said
             except BaseException:  # cancelled or interrupted: a thread that still asks keeps what it hears as late evidence
-                asked.abandoned.set()
+                asked.watch.abandoned.set()
                 raise
+        await self._caught_up()
+        return answer
 
     async def _hold(self, order: HoldContract) -> None:
         hold = Hold(order.contract, held=True, by="recovery", reason=order.reason, at_us=order.at_us, token=order.token)
@@ -170,7 +172,7 @@ class Driver(ABC):
     async def _decide(self, deciding: Deciding) -> Decided:
         with around("decide"):
             try:
-                value = await self._call(deciding.make, deciding.is_async, None)
+                value = await self._call(deciding.make, deciding.is_async, None, Watch())
             except (UsageError, InvariantViolated):
                 raise  # the code was wrong: nothing was decided, and better code still can
             except Exception as error:  # noqa: BLE001  # recorded, and raised again on replay
@@ -249,7 +251,15 @@ class Driver(ABC):
         """Make one append durable, with those of other runs."""
 
     @abstractmethod
-    async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None) -> Any:
+    def _aside(self, call: Callable[[Journal], None]) -> None:
+        """Use the store beside a user's function that is under way, from whatever thread that runs in."""
+
+    @abstractmethod
+    async def _caught_up(self) -> None:
+        """Wait for what was done aside."""
+
+    @abstractmethod
+    async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None, watch: Watch) -> Any:
         """Call a user's function; where it can be interrupted, raise TimeoutError after `seconds`."""
 
     @abstractmethod

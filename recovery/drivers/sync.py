@@ -37,7 +37,8 @@ from recovery.drivers.branching import Branching, RunBranch, bodies_of, width
 from recovery.drivers.loop import Driver
 from recovery.drivers.session import Nap, Session
 from recovery.drivers.undoing import Stretch
-from recovery.ports import Append, AppendResult
+from recovery.drivers.watching import Watch
+from recovery.ports import Append, AppendResult, Journal
 from recovery.storage.writer import Writer
 
 T = TypeVar("T")
@@ -82,7 +83,13 @@ class SyncDriver(Driver):
     async def _commit(self, append: Append) -> AppendResult:
         return self.surroundings.committer.commit(append)
 
-    async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None) -> Any:  # noqa: ARG002  # one signature
+    def _aside(self, call: Callable[[Journal], None]) -> None:
+        call(self.surroundings.journal)
+
+    async def _caught_up(self) -> None:
+        """Nothing is: it is done by the time that a heartbeat returns."""
+
+    async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None, watch: Watch) -> Any:  # noqa: ARG002  # one signature
         """A plain call cannot be interrupted: its body keeps to `call.remaining_seconds()`."""
         return ask()
 

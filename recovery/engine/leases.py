@@ -30,6 +30,7 @@ class Leases:
         self._held: dict[str, RunRow] = {}
         self._contracts: frozenset[str] = frozenset()
         self._messages: dict[str, list[Message]] = {}
+        self._lost: set[str] = set()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._closing = False
@@ -40,6 +41,7 @@ class Leases:
             if self._pid != os.getpid():
                 self._begin()  # a fork copies what its parent holds, and leaves the thread behind
             self._held[run.run_id] = run
+            self._lost.discard(run.run_id)
             self._closing = False
             if self._thread is None:
                 self._start()
@@ -67,10 +69,15 @@ class Leases:
         """What was in the inbox of a held run when it was last read."""
         return self._messages.get(run_id, ())
 
+    def lost(self, run_id: str) -> bool:
+        """Whether the last renewal found that somebody else has a run that is at work here."""
+        return run_id in self._lost
+
     def drop(self, run: RunRow) -> None:
         """Renew this claim no more. A later claim of the same run, by another thread of this process, stays."""
         with self._lock:
             held = self._held.get(run.run_id)
+            self._lost.discard(run.run_id)
             if held is not None and held.owner == run.owner:
                 del self._held[run.run_id]
                 self._messages.pop(run.run_id, None)
@@ -132,4 +139,5 @@ class Leases:
             self.read_inbox(run.run_id)
         else:
             self.drop(run)
+            self._lost.add(run.run_id)
             logger(__name__).warning("run was claimed by another worker", run_id=run.run_id, epoch=str(run.epoch))

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from recovery.claims import World
 from recovery.clocks import DatabaseClock, SystemClock
-from recovery.core.entries import Status
+from recovery.core.entries import Status, Verb
 from recovery.core.errors import DefinitionError
 from recovery.core.instants import moment
 from recovery.core.policy import Budget, Lease
@@ -24,6 +24,7 @@ from recovery.definitions.registry import Registry, Workflows
 from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress, Surroundings, refuse_async
 from recovery.engine.leases import Leases
+from recovery.obeying import orders
 from recovery.ports import Clock, Journal, Owner, RunRow, Vault
 from recovery.processes import identify, proven_dead
 from recovery.storage import open_journal
@@ -127,7 +128,12 @@ class Wiring:
         return self._clock
 
     def surroundings(self, progress: Progress | None = None) -> Surroundings:
-        return Surroundings(self.journal, self.clock, self._committer, progress)
+        return Surroundings(self.journal, self.clock, self._committer, progress, unwanted=self._unwanted)
+
+    def _unwanted(self, run_id: str) -> bool:
+        """Whether a run that is at work here was cancelled or taken over, as the last renewal of its lease has heard."""
+        said = orders(self._leases.messages(run_id))
+        return self._leases.lost(run_id) or any(order.verb is Verb.CANCEL for order in said)
 
     def world(self, *, wait_for_owner: timedelta | None = None, budget: Budget | None = None) -> World:
         """What the reconciler is given, with this call's own patience."""

@@ -15,10 +15,12 @@ from recovery.core.chain import Row, broken_at
 from recovery.core.contracts import Contract, contract_digest
 from recovery.core.entries import ENTRY_FORMAT, Entry, Observation, Opened, OutcomeKind, Status, latest_us
 from recovery.core.errors import IncompatibleVersion, JournalCorrupt, RunForgotten, RunNotFound
+from recovery.core.heartbeats import HEARTBEAT
 from recovery.core.history import History, fold
 from recovery.core.instants import iso
 from recovery.core.key_errors import EncryptionKeyMissing
 from recovery.ports import Evidence, Journal, RunRow, Stub, Vault
+from recovery.storage.beating import hear
 from recovery.storage.opening import Opening, fetched, withheld
 from recovery.storage.resting import Sealing
 
@@ -125,10 +127,12 @@ def assembled(parts: Parts, beside: Beside, *, values: bool = True) -> Loaded:
             raise _forgotten(run, stub) from None  # since its rows were read
         raise
     entries = [opening.woken(f"entry {row.seq}", row.kind, body, value_of) for row, body in zip(rows, bodies, strict=True)]
+    late, beats = [item for item in late if item.kind != HEARTBEAT], [item for item in late if item.kind == HEARTBEAT]
     told = [opening.told(item) for item in late]
     # Two values that were not read cannot be compared, nor one that was with one that was not.
     heard = told if opening.comparable else []
     history = fold(run_id, entries, [entry for entry in heard if isinstance(entry, Observation)])
+    hear(history, beats, sealing)
     if misfit := _misfit(run, rows, history, opening):
         raise JournalCorrupt(run_id=run_id, seq=run.head, field=f"the run's {misfit}")
     return Loaded(

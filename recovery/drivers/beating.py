@@ -1,0 +1,64 @@
+"""Beating: what a call is told of heartbeats, and what becomes of its own.
+
+Owns the bounds of what one may say. Knows nothing of how it is watched. Invariant: a heartbeat that cannot be stored costs the attempt nothing; one that
+cannot be read back is refused where it is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from copy import deepcopy
+from functools import partial
+from typing import Any, Final
+
+from recovery import codec
+from recovery.codec import Codec
+from recovery.core.entries import JSON
+from recovery.core.errors import RecoveryError, ValueNotStorable
+from recovery.core.heartbeats import Heartbeat
+from recovery.core.ids import Epoch
+from recovery.core.operations import Send
+from recovery.crashpoints import around
+from recovery.drivers.watching import Watch
+from recovery.ports import Clock, Journal
+from recovery.storage.beating import beat_item
+from recovery.storage.resting import sealing_of
+
+Aside = Callable[[Callable[[Journal], None]], None]
+"""Uses the store beside what is under way."""
+
+PROGRESS_MAX: Final = 16_384  # characters of a heartbeat's progress
+_PROGRESS: Final[Codec[Any]] = Codec(Any)
+
+
+def signs(send: Send, run_id: str, clock: Clock, watch: Watch, aside: Aside) -> dict[str, Any]:
+    """The fields of a call that are about heartbeats."""
+    attempt, heard = send.attempt, send.heard
+
+    def beat(progress: Any) -> None:
+        stored = progress_of(progress, send.intent.effect)
+        watch.beat()
+        kept = heard.say(attempt.number, attempt.sent_at_us, clock.wall_us(), stored)
+        if kept is not None:
+            epoch = Epoch.parse(attempt.epoch)
+            assert epoch is not None, "an attempt names the epoch that made it"
+            aside(partial(_add, run_id, attempt.step, epoch, kept))
+
+    return {"beat": beat, "last_heartbeat": None if heard.last is None else deepcopy(heard.last.progress)}
+
+
+def progress_of(progress: Any, effect: str) -> JSON:
+    """What a heartbeat says, in stored form. Raises ValueNotStorable."""
+    where = f"heartbeat of {effect!r}"
+    stored = _PROGRESS.encode(progress, where=where, root="progress")
+    if (size := len(codec.dumps(stored))) > PROGRESS_MAX:
+        problem = f"it takes {size:,} characters, and {PROGRESS_MAX:,} is the most"
+        raise ValueNotStorable(where=where, path="progress", problem=problem, advice="Say where it stands, not what it has.")
+    return stored
+
+
+def _add(run_id: str, step: str, epoch: Epoch, beat: Heartbeat, journal: Journal) -> None:
+    """Best effort: a heartbeat that is lost costs the next attempt some work, and must not end this one."""
+    with suppress(RecoveryError), around("evidence"):
+        journal.add_evidence(beat_item(run_id, step, epoch, beat, sealing_of(journal, run_id)))

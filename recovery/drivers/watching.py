@@ -1,0 +1,92 @@
+"""Watching: an attempt that says that it is alive, and what becomes of one that says so no more.
+
+Owns the bound between two heartbeats in both colours: a coroutine is cancelled, a `def` body runs in a thread that can be left alone. Knows nothing of
+entries. Invariant: whoever is given up is unknown and not failed; a thread that is left alone keeps what it hears as late evidence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from recovery.definitions.call import HeartbeatMissed
+
+
+@dataclass(slots=True)
+class Watch:
+    """One call that is watched. silence: how many seconds may lie between two signs of life; None: it need not say any.
+
+    abandoned: nobody waits for it any more."""
+
+    silence: float | None = None
+    abandoned: threading.Event = field(default_factory=threading.Event)
+    _heard: Callable[[], None] = lambda: None
+
+    def beat(self) -> None:
+        """It is alive. From any thread."""
+        self._heard()
+
+    async def awaited(self, body: Callable[[], Coroutine[Any, Any, Any]], seconds: float | None) -> Any:
+        """Await a coroutine function, at most so long in all, and never longer than `silence` without a sign. Raises TimeoutError."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(seconds) as limit:
+            ends = limit.when()
+            if self.silence is None or ends is None:
+                return await body()
+            silence = self.silence
+
+            def extend() -> None:
+                with suppress(RuntimeError):  # it is over by now
+                    limit.reschedule(min(ends, loop.time() + silence))
+
+            def heard() -> None:
+                with suppress(RuntimeError):  # a thread that outlived its loop
+                    loop.call_soon_threadsafe(extend)
+
+            extend()
+            self._heard = heard
+            try:
+                return await body()
+            except asyncio.CancelledError as error:
+                if limit.expired() and loop.time() < ends:
+                    raise HeartbeatMissed from error
+                raise
+            finally:
+                self._heard = _nobody
+
+    def called(self, body: Callable[[], Any], seconds: float) -> Any:
+        """Call a function in a thread of its own, and wait at most so long. Raises TimeoutError; the thread then goes on alone."""
+        assert self.silence is not None, "nothing else is called in a thread"
+        ended, came, failed = threading.Event(), list[Any](), list[BaseException]()
+        context, signs = contextvars.copy_context(), [time.monotonic()]
+        self._heard = lambda: signs.append(time.monotonic())
+
+        def work() -> None:
+            try:
+                came.append(context.run(body))
+            except BaseException as error:  # noqa: BLE001  # raised again where it is waited for
+                failed.append(error)
+            finally:
+                ended.set()
+
+        threading.Thread(target=work, name="recovery-effect", daemon=True).start()
+        ends = signs[0] + seconds
+        while not ended.wait(max(0.0, min(ends, signs[-1] + self.silence) - time.monotonic())):
+            now = time.monotonic()
+            if now >= min(ends, signs[-1] + self.silence):
+                self.abandoned.set()
+                if not ended.is_set():  # what it came to in this instant is not thrown away
+                    raise TimeoutError if now >= ends else HeartbeatMissed
+        if failed:
+            raise failed[0]
+        return came[0]
+
+
+def _nobody() -> None:
+    """A sign of life behind the end."""
