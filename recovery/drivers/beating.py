@@ -43,7 +43,7 @@ def signs(send: Send, run_id: str, clock: Clock, watch: Watch, aside: Aside) -> 
         if kept is not None:
             epoch = Epoch.parse(attempt.epoch)
             assert epoch is not None, "an attempt names the epoch that made it"
-            aside(partial(_add, run_id, attempt.step, epoch, kept))
+            aside(partial(_write_beat, run_id, attempt.step, epoch, kept))
 
     return {"beat": beat, "last_heartbeat": None if heard.last is None else deepcopy(heard.last.progress)}
 
@@ -58,7 +58,7 @@ def progress_of(progress: Any, effect: str) -> JSON:
     return stored
 
 
-def _add(run_id: str, step: str, epoch: Epoch, beat: Heartbeat, journal: Journal) -> None:
+def _write_beat(run_id: str, step: str, epoch: Epoch, beat: Heartbeat, journal: Journal) -> None:
     """Best effort: a heartbeat that is lost costs the next attempt some work, and must not end this one."""
     with suppress(RecoveryError), around("evidence"):
         journal.add_evidence(beat_item(run_id, step, epoch, beat, sealing_of(journal, run_id)))
