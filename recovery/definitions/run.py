@@ -307,7 +307,19 @@ class Run:
         name: str = "gather",
     ) -> tuple[T1, T2, T3, T4, T5]: ...
     @overload
-    def gather(self, /, *bodies: Callable[[Run], T], limit: int | None = None, name: str = "gather") -> tuple[T, ...]: ...
+    def gather(
+        self,
+        b1: Callable[[Run], T],
+        b2: Callable[[Run], T],
+        b3: Callable[[Run], T],
+        b4: Callable[[Run], T],
+        b5: Callable[[Run], T],
+        b6: Callable[[Run], T],
+        /,
+        *more: Callable[[Run], T],
+        limit: int | None = None,
+        name: str = "gather",
+    ) -> tuple[T, ...]: ...
     def gather(self, /, *bodies: Callable[[Run], Any], limit: int | None = None, name: str = "gather") -> tuple[Any, ...]:
         """Run branches at the same time, each in a thread with a Run of its own, and return their values in the order of the bodies.
 
