@@ -321,7 +321,17 @@ class AsyncRun:
     ) -> Coroutine[Any, Any, tuple[T1, T2, T3, T4, T5]]: ...
     @overload
     def gather(
-        self, /, *bodies: Callable[[AsyncRun], Coroutine[Any, Any, T]], limit: int | None = None, name: str = "gather"
+        self,
+        b1: Callable[[AsyncRun], Coroutine[Any, Any, T]],
+        b2: Callable[[AsyncRun], Coroutine[Any, Any, T]],
+        b3: Callable[[AsyncRun], Coroutine[Any, Any, T]],
+        b4: Callable[[AsyncRun], Coroutine[Any, Any, T]],
+        b5: Callable[[AsyncRun], Coroutine[Any, Any, T]],
+        b6: Callable[[AsyncRun], Coroutine[Any, Any, T]],
+        /,
+        *more: Callable[[AsyncRun], Coroutine[Any, Any, T]],
+        limit: int | None = None,
+        name: str = "gather",
     ) -> Coroutine[Any, Any, tuple[T, ...]]: ...
     def gather(
         self, /, *bodies: Callable[[AsyncRun], Coroutine[Any, Any, Any]], limit: int | None = None, name: str = "gather"

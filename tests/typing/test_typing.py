@@ -46,8 +46,9 @@ def pyright() -> Lines:
 
 
 def test_there_are_wrong_uses_of_both_colours() -> None:
-    assert {name for name, _ in expected()} == {"async_uses.py", "sync_uses.py"}
-    assert len(expected()) > 30
+    assert {name for name, _ in expected()} == {path.name for path in CASES}
+    assert {name.partition("_")[0] for name, _ in expected()} == {"async", "sync"}
+    assert len(expected()) > 100
 
 
 @pytest.mark.parametrize("tool", ["mypy", "pyright"])
