@@ -135,7 +135,7 @@ def test_looking_for_the_token_proves_nothing(stage: Stage) -> None:
 def hold_append(stage: Stage, append: Append) -> None:
     """Run our statement on the writer's connection and leave its transaction open."""
     text, values = str(APPEND.compile(dialect=_dialect())), _parameters([append], [0])
-    assert stage.writer.execute(text, values).fetchall() == [(0,)]  # type: ignore[arg-type]
+    assert [member for member, _run in stage.writer.execute(text, values)] == [0]  # type: ignore[arg-type]
 
 
 def _dialect():
