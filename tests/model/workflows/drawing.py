@@ -25,16 +25,20 @@ DEPTH_MAX = 2
 STEPS_MAX = 4
 
 FEATURES = (
-    "sequence", "branches", "timers", "compensation", "children", "rejections", "errors caught", "failures", "own keys", "decisions",
+    "sequence", "branches", "timers", "signals", "compensation", "children", "rejections", "errors caught", "failures", "own keys", "decisions",
 )  # fmt: skip
 """What a workflow may come to on its way. Each must be in a twentieth of all histories at least."""
 
 
 @dataclass(slots=True)
 class Workflow:
-    """Steps as a scenario file has them."""
+    """Steps as a scenario file has them. asked: what people answer in it; topics: of which messages are sent to it. alone: inside a child, to
+    which nobody speaks."""
 
     steps: list[dict[str, Any]] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    topics: list[str] = field(default_factory=list)
+    alone: bool = False
     names: int = 0
 
     def named(self, letter: str) -> str:
@@ -60,7 +64,16 @@ def _block(draw: DrawFn, made: Workflow, known: list[str], depth: int) -> list[d
 
 def _step(draw: DrawFn, made: Workflow, known: list[str], depth: int) -> dict[str, Any]:
     nested = ["gather", "try", "saga", "child"] if depth else []
-    match draw(st.sampled_from(["perform", "perform", "perform", "attempt", "decide", "sleep", *nested])):
+    spoken = [] if made.alone else ["wait_for", "receive"]
+    match draw(st.sampled_from(["perform", "perform", "perform", "attempt", "decide", "sleep", *spoken, *nested])):
+        case "wait_for":
+            made.asked.append(made.named("w"))
+            known.append(made.asked[-1])
+            return {"wait_for": made.asked[-1]}
+        case "receive":
+            made.topics.append(made.named("t"))
+            known.append(made.topics[-1])
+            return {"receive": made.topics[-1]}
         case "decide":
             name = made.named("d")
             known.append(name)
@@ -133,7 +146,9 @@ def _saga(draw: DrawFn, made: Workflow, depth: int) -> dict[str, Any]:
 def _child(draw: DrawFn, made: Workflow, known: list[str]) -> dict[str, Any]:
     """A child that comes to something, waited for here, at the end, or not at all."""
     inner: list[str] = []
+    made.alone = True
     steps = [_step(draw, made, inner, 0) for _ in range(draw(st.integers(1, 3)))]
+    made.alone = False
     name = made.named("c")
     known.append(name)
     how = draw(st.sampled_from(["call", "call", "start", "detach"]))

@@ -19,11 +19,12 @@ from recovery.testing.exploration.branching import RUN, said
 from recovery.testing.exploration.judging import Judge
 from recovery.testing.exploration.playing import Play
 from recovery.testing.exploration.writing import scenario_of, written
+from recovery.testing.ledger import Ended
 from recovery.testing.process import Report
 from recovery.testing.stage import Failed
 from tests.model.workflows.comparing import differences
 from tests.model.workflows.drawing import EFFECTS, Workflow, workflows
-from tests.model.workflows.plain import meaning_of
+from tests.model.workflows.plain import ANSWER, meaning_of
 from tests.model.workflows.tally import Tally
 
 FAULTS_MAX = 4
@@ -49,6 +50,7 @@ class Histories(RuleBasedStateMachine):
     @initialize(workflow=workflows(), is_async=st.booleans())
     def begin(self, workflow: Workflow, is_async: bool) -> None:
         self.kills, self.passed, self.faults = 0, timedelta(0), 0
+        self.workflow, self.told = workflow, set[str]()
         self.scenario = Scenario.model_validate(
             {
                 "scenario": "drawn",
@@ -63,21 +65,26 @@ class Histories(RuleBasedStateMachine):
         )
         self.play = Play(self.scenario, cast_of(self.scenario, is_async=is_async), is_async)
         self.judge = Judge()
+        self.meaning = meaning_of(self.scenario.workflow)  # type: ignore[arg-type]  # it has steps
         self.names = 0
 
     # -- who is at work ------------------------------------------------------------------------------------------------
 
-    @rule(places=st.integers(1, 25))
-    def work(self, places: int) -> None:
+    @rule(places=st.integers(1, 25), dies=st.booleans())
+    def work(self, places: int, dies: bool) -> None:
         """Whoever went on last goes on so many places; where nobody stands still, the next one comes."""
         standing = self.standing
         self.go(said(resume=standing[-1]) if standing else self.comes(), places)
+        if dies and self.play.moment.active is not None:
+            self.kill(self.play.moment.active)
 
     @precondition(lambda self: self.standing)
-    @rule(places=st.integers(1, 15))
-    def overtake(self, places: int) -> None:
+    @rule(places=st.integers(1, 25), dies=st.booleans())
+    def overtake(self, places: int, dies: bool) -> None:
         """Whoever was at work stands still, as under SIGSTOP, past its lease; another one takes the run."""
         self.go(self.comes(), places)
+        if dies and self.play.moment.active is not None:
+            self.kill(self.play.moment.active)
 
     @precondition(lambda self: len(self.standing) > 1)
     @rule(places=st.integers(1, 15), which=st.integers(0, 9))
@@ -89,15 +96,32 @@ class Histories(RuleBasedStateMachine):
     @rule(which=st.integers(0, 9))
     def die(self, which: int) -> None:
         standing = self.standing
-        self.make(said(kill=standing[which % len(standing)]))
-        self.kills += 1
+        self.kill(standing[which % len(standing)])
 
-    @rule(places=st.integers(1, 25))
-    def work_and_die(self, places: int) -> None:
-        self.work(places)
-        if self.standing:
-            self.make(said(kill=self.standing[-1]))
-            self.kills += 1
+    @precondition(lambda self: self.branches)
+    @rule(places=st.integers(1, 15), which=st.integers(0, 9))
+    def turn(self, places: int, which: int) -> None:
+        """Another branch of whoever went on last has the turn."""
+        branches = self.branches
+        self.go(said(resume=self.play.moment.active, branch=branches[which % len(branches)]), places)
+
+    # -- what people say -----------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.open and (self.workflow.asked or self.workflow.topics))
+    @rule(which=st.integers(0, 9))
+    def say(self, which: int) -> None:
+        """An answer that is waited for by now, or later, or never; or a message. Whoever does not hear that it was taken says it again."""
+        names = [*self.workflow.asked, *self.workflow.topics]
+        self.tell(names[which % len(names)])
+
+    @precondition(lambda self: self.open and self.told & set(self.workflow.asked))
+    @rule(which=st.integers(0, 9))
+    def contradict(self, which: int) -> None:
+        """Somebody else answers otherwise, too late."""
+        told = sorted(self.told & set(self.workflow.asked))
+        name = told[which % len(told)]
+        came = self.speak({"signal": self.meaning.waits.get(name, name), "value": {"said": "no"}, "by": "bob"})
+        self.require([f"a second answer to {name} was taken"] if came == "said" else [])
 
     # -- what goes wrong -----------------------------------------------------------------------------------------------
 
@@ -132,9 +156,8 @@ class Histories(RuleBasedStateMachine):
             return
         try:
             self.settle()
-            meaning = meaning_of(self.scenario.workflow)  # type: ignore[arg-type]  # it has steps
-            self.require(differences(meaning, self.play))
-            self.tally.add(meaning.features, self.kills)
+            self.require(differences(self.meaning, self.play))
+            self.tally.add(self.meaning.features, self.kills)
         finally:
             self.play.stage.end()
 
@@ -146,6 +169,8 @@ class Histories(RuleBasedStateMachine):
             rows = [row for row in self.play.journal.runs() if not row.status.settled]
             if not rows and self.play.journal.find(RUN) is not None:
                 return
+            for name in {*self.workflow.asked, *self.workflow.topics} - self.told if self.open else ():
+                self.tell(name)
             looks = [row.next_look_us for row in rows if row.next_look_us is not None]
             if rows and len(looks) == len(rows) and (left := min(looks) - self.play.stage.clock.wall_us()) > 0:
                 self.make(said(advance=timedelta(milliseconds=-(-left // 1000))))
@@ -170,6 +195,37 @@ class Histories(RuleBasedStateMachine):
             return said(run=name)
         return said(recover=name, id=run_id, wait=timedelta(minutes=2))
 
+    @property
+    def branches(self) -> tuple[int, ...]:
+        """Those of whoever went on last that could go on beside the one that did."""
+        return self.play.moment.branches
+
+    @property
+    def open(self) -> bool:
+        """Whether there is a run to which something can be said."""
+        row = self.play.journal.find(RUN)
+        return row is not None and not row.status.settled
+
+    def tell(self, name: str) -> None:
+        """Say it until it is heard that it was taken. An answer is for its step: one that is in a branch, and was not reached, has no other name."""
+        about = {"value": ANSWER | {"about": name}, "by": "ann"}
+        move = (
+            {"signal": self.meaning.waits.get(name, name), **about}
+            if name in self.workflow.asked
+            else {"send": name, "token": name, **about}
+        )
+        came = ""
+        for _ in range(FAULTS_MAX + 1):
+            if (came := self.speak(move)) == "said":
+                self.told.add(name)
+                return
+        self.require([f"nobody took {move}: {came}"])
+
+    def speak(self, move: dict[str, Any]) -> str:
+        """How it ends for whoever says it."""
+        self.make(said(**move))
+        return [event for event in self.play.stage.ledger.events if isinstance(event, Ended)][-1].exit
+
     def go(self, move: Any, places: int | None) -> None:
         """Start or go on, so many named places or to the end."""
         report = self.make(move)
@@ -181,6 +237,10 @@ class Histories(RuleBasedStateMachine):
             self.require([report.ended.message])
         if report is not None and report.state == "endless":
             self.require(["a process passed more places than any that ends"])
+
+    def kill(self, name: str) -> None:
+        self.make(said(kill=name))
+        self.kills += 1
 
     def make(self, move: Any) -> Report | None:
         try:

@@ -13,10 +13,14 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, TypeAlias
 
-from recovery.testing.steps import Attempt, Child, Decide, Fail, Gather, Perform, Return, Saga, Sleep, Step, Try
+from recovery.testing.steps import Attempt, Child, Decide, Fail, Gather, Perform, Receive, Return, Saga, Sleep, Step, Try, WaitFor
 
 GONE = "gone"
 """What there is nothing of, ever."""
+
+
+ANSWER = {"said": "yes"}
+"""What the first to answer says; others say otherwise."""
 
 
 class Failure(Exception):
@@ -48,13 +52,14 @@ RUN = "run-1"
 @dataclass(slots=True)
 class Meaning:
     """What a workflow and its children come to. outcomes, failures: by run. The others by step; after: what must be over before it begins; order: the
-    steps of each branch. features: what there was on the way."""
+    steps of each branch. waits: the step of each answer, by its name. features: what there was on the way."""
 
     outcomes: dict[str, Any] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     effects: dict[At, Wanted] = field(default_factory=dict)
     decisions: dict[At, Any] = field(default_factory=dict)
     sleeps: dict[At, timedelta] = field(default_factory=dict)
+    waits: dict[str, str] = field(default_factory=dict)
     after: dict[At, frozenset[At]] = field(default_factory=dict)
     order: dict[At, list[str]] = field(default_factory=dict)
     features: set[str] = field(default_factory=set)
@@ -138,6 +143,14 @@ class _Branch:
             case Gather():
                 features.add("branches")
                 known[step.as_] = self.gathered(step, known)
+            case WaitFor():
+                features.add("signals")
+                self.meaning.waits[step.wait_for] = self.step(step.wait_for)
+                known[step.wait_for] = ANSWER | {"about": step.wait_for}
+            case Receive():
+                features.add("signals")
+                self.step(step.receive)
+                known[step.as_ or step.receive] = ANSWER | {"about": step.receive}
             case Child():
                 features.add("children")
                 known[step.as_ or step.child] = self.child(step, known)
