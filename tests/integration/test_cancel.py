@@ -42,10 +42,11 @@ class House:
     colour: str = "sync"
     contract: Contract = field(default_factory=keyed)
     shop: Shop = field(default_factory=Shop)
-    clock: ManualClock = field(default_factory=ManualClock)
+    clock: Any = field(default_factory=ManualClock)
     sleeps: timedelta = timedelta(0)
     between: Callable[[], None] = lambda: None
     budget: Budget = QUICK
+    lease: Lease = field(default_factory=lambda: Lease(renew_every=timedelta(hours=1), term=timedelta(hours=3)))
 
     def __post_init__(self) -> None:
         self.reserve = reserve = self.shop.effect(self.contract)
@@ -79,13 +80,7 @@ class House:
     def another(self, *, workflows: bool = True) -> Engine | AsyncEngine:
         kind = AsyncEngine if self.colour == "async" else Engine
         ours = [self.order] if workflows else []
-        return kind(
-            self.journal,
-            workflows=ours,
-            budget=self.budget,
-            clock=self.clock,
-            lease=Lease(renew_every=timedelta(hours=1), term=timedelta(hours=3)),
-        )
+        return kind(self.journal, workflows=ours, budget=self.budget, clock=self.clock, lease=self.lease)
 
     def do(self, verb: str, *arguments: Any, **named: Any) -> Any:
         return finished(getattr(self.engine, verb)(*arguments, **named))
@@ -289,3 +284,81 @@ def test_the_journal_of_a_cancelled_run_verifies_and_folds_alike(journal: Journa
     [ended] = [entry for entry in house.entries() if isinstance(entry, Settled) and entry.step == ""]
     assert (ended.outcome.value, ended.value) == ("cancelled", WORD)
     assert house.do("verify", "r").broken == []
+
+
+def test_an_owner_hears_of_an_order_that_was_given_elsewhere_when_it_renews_its_lease(journal: Journal, colour: str) -> None:
+    house = House(journal, colour, lease=Lease(renew_every=timedelta(milliseconds=20), term=timedelta(hours=1)))
+    reached = threading.Event()
+
+    def between() -> None:
+        reached.set()
+        heard = threading.Event()
+        for _ in range(LONG * 50):
+            if house.engine.world().messages("r"):
+                return
+            heard.wait(0.02)
+        raise AssertionError("it was never heard")
+
+    house.between = between
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(house.do, "run", "r", house.order)
+        assert reached.wait(LONG)
+        assert finished(house.another().cancel("r", **WORD)).status is Status.RUNNING
+        assert isinstance(running.exception(LONG), errors.RunCancelled)
+    house.engine.flush()  # the thread that renews ends before its journal does
+    assert sum(house.shop.executions.values()) == 1
+
+
+@pytest.mark.parametrize("verb", ["cancel", "pause"])
+def test_a_worker_that_sleeps_is_woken_by_an_order(journal: Journal, colour: str, verb: str) -> None:
+    house = House(journal, colour, sleeps=timedelta(hours=1), budget=Budget(max_wait=None), clock=None)
+    slept = threading.Event()
+    house.between = slept.set
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(house.do, "run", "r", house.order)
+        assert slept.wait(LONG)
+        house.do(verb, "r", **WORD)
+        wanted = errors.RunCancelled if verb == "cancel" else errors.RunPaused
+        assert isinstance(running.exception(LONG), wanted)
+    assert sum(house.shop.executions.values()) == 1
+
+
+def test_of_two_people_who_cancel_at_once_one_is_recorded(journal: Journal, colour: str) -> None:
+    house = House(journal, colour, sleeps=timedelta(hours=1))
+    house.begin()
+    engines = [house.another() for _ in range(4)]
+    started = threading.Barrier(4)
+
+    def cancel(number: int) -> Status:
+        started.wait(LONG)
+        return Status(finished(engines[number].cancel("r", by=f"person {number}", reason="x")).status)
+
+    with ThreadPoolExecutor(4) as pool:
+        came = list(pool.map(cancel, range(4)))
+    assert set(came) <= {Status.CANCELLED, Status.WAITING, Status.RUNNING}, "who came second may see it under way"
+    assert house.do("recover", "r").status is Status.CANCELLED
+    assert house.orders() == [Verb.CANCEL]
+    assert [entry.step for entry in house.entries() if isinstance(entry, Settled)].count("") == 1
+
+
+def test_a_cancel_that_races_the_end_either_wins_or_is_refused(journal: Journal, colour: str) -> None:
+    house = House(journal, colour)
+    started = threading.Barrier(2)
+    house.between = lambda: started.wait(LONG) and None
+
+    def cancel() -> str:
+        started.wait(LONG)
+        try:
+            return str(finished(house.another().cancel("r", **WORD)).status.value)
+        except errors.OverrideRefused:
+            return "refused"
+
+    with ThreadPoolExecutor(2) as pool:
+        running, cancelling = pool.submit(house.do, "run", "r", house.order), pool.submit(cancel)
+        error, said = running.exception(LONG), cancelling.result(LONG)
+    house.between = lambda: None
+    ended = house.do("recover", "r").status
+    assert (ended is Status.CANCELLED) is isinstance(error, errors.RunCancelled) or said == "cancelled"
+    assert ended in {Status.CANCELLED, Status.COMPLETED}
+    assert said != "refused" or ended is Status.COMPLETED
+    assert [entry.step for entry in house.entries() if isinstance(entry, Settled)].count("") == 1
