@@ -138,7 +138,8 @@ class Program:
     def _call(self, effect: str, verb: str, step: Perform | Attempt, known: dict[str, Any]) -> Request:
         bound = self.effects[effect](**resolved(step.with_, known))
         key = None if step.key is None else resolved(step.key, known)
-        return Request(step.name or effect, lambda run: getattr(run, verb)(bound, key=key, name=step.name))
+        retry = None if step.retry is None else step.retry.built()
+        return Request(step.name or effect, lambda run: getattr(run, verb)(bound, key=key, name=step.name, retry=retry))
 
     def _spoken(self, step: WaitFor | Receive | Publish, known: dict[str, Any]) -> Generator[Request, Any, None]:
         """What is said to the run, or by it."""

@@ -7,11 +7,14 @@ A string that begins with `$` refers to an earlier value: `$input`, `$plan`, `$p
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
+from recovery.definitions.retry import Retry
 from recovery.testing.forms import Duration, Name, Strict, by_verb
+from recovery.testing.knobs import OutOfStock
 
 Arguments: TypeAlias = Annotated[
     Annotated[dict[str, Any], Tag("mapping")] | Annotated[str, StringConstraints(pattern=r"^\$[^$]"), Tag("reference")],
@@ -32,12 +35,27 @@ class Decide(Strict):
     of: Any = Field(None, description="what it is chosen from; a recorded decision from something else diverges")
 
 
+class RetrySpec(Strict):
+    """How a step is tried again. Waits are fixed: a play must be the same each time."""
+
+    attempts: int | None = Field(None, ge=1, description="how many in all")
+    within: Duration | None = Field(None, description="how long after the first one may begin another may")
+    wait: Duration = Field(timedelta(0), description="how long before the next one")
+    out_of_stock: RetrySpec | None = Field(None, description="how it is wanted again, under a new key, after OutOfStock")
+
+    def built(self) -> Retry:
+        seconds = self.wait.total_seconds()
+        on: dict[type[Exception], Retry | None] = {} if self.out_of_stock is None else {OutOfStock: self.out_of_stock.built()}
+        return Retry(attempts=self.attempts, within=self.within, wait=lambda _: seconds, on=on)
+
+
 class Perform(Strict):
     """Do an effect once. A declared rejection is raised and, uncaught, fails the run."""
 
     perform: Name = Field(description="the name of an effect of the environment")
     with_: Arguments = Field(alias="with", description="its arguments, or a reference to them")
     key: str | None = Field(None, description="a business key; without one the engine derives it")
+    retry: RetrySpec | None = Field(None, description="how it is tried again; as the budget says by default")
     name: Name | None = Field(None, description="the step's name; the effect's by default")
     as_: Name | None = Field(None, alias="as", description="the name under which later steps find the value")
 
@@ -48,6 +66,7 @@ class Attempt(Strict):
     attempt: Name = Field(description="the name of an effect of the environment")
     with_: Arguments = Field(alias="with", description="its arguments, or a reference to them")
     key: str | None = Field(None, description="a business key; without one the engine derives it")
+    retry: RetrySpec | None = Field(None, description="how it is tried again; as the budget says by default")
     name: Name | None = Field(None, description="the step's name; the effect's by default")
     as_: Name | None = Field(None, alias="as", description="the value, or the rejection's fields with its name as `error`")
     applied: list[Step] = Field(default_factory=list, description="what follows if it happened")
