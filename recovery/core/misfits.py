@@ -1,7 +1,8 @@
 """Misfits: what a journal records in one place, beside what the code asks for there.
 
 Owns how the two are told: as two short phrases for a sentence, and as two plain documents of the same fields for whoever looks closer. Knows
-nothing of how they came to be compared. Invariant: a phrase names arguments and never quotes them; the documents hold them whole.
+nothing of how they came to be compared. Invariant: a phrase names arguments and never quotes them; the documents hold them
+as they may be shown: what is declared secret is withheld, and only its argument's name tells that it differs.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Final, TypeAlias
 from recovery.core.entries import FORMS, JSON
 from recovery.core.history import DecisionStep, EffectStep, Step
 from recovery.core.request import Request
+from recovery.core.showing import shown
 
 Side: TypeAlias = dict[str, JSON]
 """One of the two, as plain JSON. Fields that it does not have are unknown there, not empty."""
@@ -74,6 +76,6 @@ def _effect(step: str, effect: str, environment: str, scope: str, key: str, fing
         "environment": environment,
         "scope": scope,
         "key": key,
-        "arguments": arguments,
+        "arguments": shown(arguments),
         "fingerprint": fingerprint,
     }

@@ -18,12 +18,15 @@ from .world import Shop, keyed
 
 
 @pytest.fixture
-def changed(either: Place) -> Place:
+def changed(place: Place) -> Place:
     """A run that died behind its decision and its intent, and an app that decides and books otherwise."""
-    assert either.recover("--run-id", "none", "--app", APP).code == 2
-    died = either.run_python("-c", "import shop; shop.engine.run('o1', shop.order, 'lamp')", RECOVERY_CRASH_AT="send.before")
+    return died_in_front(place)
+
+
+def died_in_front(place: Place) -> Place:
+    died = place.run_python("-c", "import shop; shop.engine.run('o1', shop.order, 'lamp')", RECOVERY_CRASH_AT="send.before")
     assert died.code == -9
-    return either
+    return place
 
 
 def edit(place: Place, before: str, after: str) -> None:
@@ -141,8 +144,9 @@ def test_a_text_that_was_edited_or_is_newer_is_refused(tmp_path: Path) -> None:
         replay_journal([], text)
 
 
-def test_versions_in_use_and_a_change_of_version(changed: Place) -> None:
+def test_versions_in_use_and_a_change_of_version(either: Place) -> None:
     """The run stands in front of an unsettled effect: settled first, it is moved to a version that has no decision."""
+    changed = died_in_front(either)
     told = changed.recover("versions", "--app", APP)
     [line] = [line for line in told.out.splitlines() if line.startswith("order")]
     assert (told.code, line.split()) == (0, ["order", "1", "1", "running", "new", "runs", "start", "with", "it", "o1"])
@@ -163,8 +167,12 @@ def test_versions_in_use_and_a_change_of_version(changed: Place) -> None:
     assert (plan.code, "would be moved; nothing was written" in plan.out) == (0, True)
     assert "dropped: what it did stays done" in plan.out
     assert "it needs by" in changed.recover("change-version", "o1", *newer).sentence
-    moved = changed.recover("change-version", "o1", *newer, "--by", "ann", "--reason", "simpler", "--json")
+    ordered = ("change-version", "o1", *newer, "--by", "ann", "--reason", "simpler", "--json")
+    assert changed.recover(*ordered, RECOVERY_CRASH_AT="append.override.before").code == -9
+    assert changed.recover("versions", *newer, "--json").document["versions"][1]["open"] == 1  # nothing was written
+    moved = changed.recover(*ordered)
     assert moved.document["steps"] == {"book#1": "book#1"}
+    assert "it goes by version '2' already" in changed.recover(*ordered[:-1]).sentence
     assert changed.recover("--run-id", "o1", *newer).out.count("booked lamp")
     assert (changed.directory / "ledger").read_text().count("book ") == 1
     assert "move by ann" in changed.recover("show", "o1", *newer).out

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from recovery import AsyncEngine, AsyncRun, Engine, Run, Status, errors, workflow
+from recovery import AsyncEngine, AsyncRun, Call, Engine, Environment, Run, Secret, Status, effect, errors, workflow
 from recovery.core.errors import ExitCode
 from recovery.operators.fitting import Checked
 from recovery.ports import Journal
@@ -19,7 +19,7 @@ from recovery.testing import replay_journal
 from recovery.testing.inline import Program, inline_workflow
 from recovery.testing.steps import Step
 
-from .world import QUICK, AnyWorkflow, Killed, Shop, keyed, once
+from .world import QUICK, TIMEOUT, AnyWorkflow, Killed, Shop, keyed, once
 
 STEPS = TypeAdapter(list[Step])
 
@@ -237,6 +237,29 @@ def test_an_input_that_no_longer_fits_names_the_first_entry(journal: Journal) ->
     assert isinstance(fit.error, errors.ValueUnreadable)
     with pytest.raises(errors.ValueUnreadable):
         fit.check()
+
+
+def test_a_secret_that_differs_is_told_by_its_arguments_name_alone(journal: Journal) -> None:
+    def paying(card: str) -> AnyWorkflow:
+        @effect(keyed(), environment=Environment("shop"), name="pay", timeout=TIMEOUT)
+        def pay(call: Call, *, card: Secret[str], cents: int) -> None:
+            return None
+
+        @workflow(name="order")
+        def order(run: Run) -> None:
+            run.perform(pay(card=card, cents=5), key="k")
+
+        return order
+
+    with Engine(journal) as engine:
+        engine.run("r", paying("4711-0815"))
+    [fit] = replay_journal(paying("0815-4711"), journal)
+    assert isinstance(fit.error, errors.Diverged)
+    assert fit.error.attempted.endswith("which differs in card")
+    assert fit.error.sides["recorded"]["arguments"] == {"card": {"$withheld": "secret"}, "cents": 5}
+    told = f"{fit.error} {fit.error.fields} {fit.error!r}"
+    assert "4711" not in told
+    assert "0815" not in told
 
 
 def test_a_run_is_checked_by_its_own_version_or_by_the_one_that_is_asked_for(journal: Journal) -> None:
