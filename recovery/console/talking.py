@@ -64,7 +64,7 @@ def _awaited(paper: Paper, one: Awaited) -> RenderableType:
         )
     ]
     rows.append(("step", Text(words.bounded(one.step))))
-    rows.append(("answer", Text(f"a {words.bounded(one.type)}, by {words.bounded(', '.join(one.by)) if one.by else 'anybody'}")))
+    rows.append(("answer", Text(f"{words.bounded(one.type)}, by {words.bounded(', '.join(one.by)) if one.by else 'anybody'}")))
     if one.about:
         rows.append(("approves", Text(f"{words.bounded(one.effect)} {words.value(one.arguments)}")))
         rows.append(("about", Text(one.about[: words.DIGEST_SHOWN])))

@@ -14,7 +14,7 @@ from typing import Any
 
 from recovery.core.drawing import decided, drawn, read
 from recovery.core.effect_errors import EffectInterrupted, KeyReused
-from recovery.core.entries import BRANCHES, FIRED, FORMS, NOW, PATCHED, Decision, Entry, Status
+from recovery.core.entries import BRANCHES, FIRED, FORMS, NOW, PATCHED, Decision, Entry, Status, latest_us
 from recovery.core.errors import (
     DecisionFailed,
     Diverged,
@@ -298,6 +298,7 @@ class Execution:
             entries = wanted(self.history.length + len(unsaid)) if callable(wanted) else wanted
             if not entries:
                 return
+            unsaid = _not_after(unsaid, min(map(latest_us, entries)))
             standing = held_at_least(self.history, entries, self.rests.standing(branch, Rest(status, next_look_us, reason)))
             try:
                 await Append((*unsaid, *entries), *standing)
@@ -322,3 +323,8 @@ class Execution:
 
         now_us: it also asks whether the row names another next look: a later one, or one that has passed and for which somebody would come in vain."""
         return says_less(self.stands, self.looks_us, self.rests.standing(branch, rest), now_us)
+
+
+def _not_after(unsaid: list[Decision], at_us: int) -> list[Decision]:
+    """What was said before something else is not stamped behind it, however late it becomes durable."""
+    return [replace(said, at_us=min(said.at_us, at_us)) for said in unsaid]
