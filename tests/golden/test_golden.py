@@ -103,4 +103,4 @@ def test_every_kind_of_entry_and_every_form_that_there_was_is_among_them() -> No
     entries = [entry for path in DIRECTORIES for file in path.glob("*.journal") for entry in imported_file(file)[1].entries]
     assert {kind_of(entry) for entry in entries} == {*KINDS}
     assert {entry.form for entry in entries if isinstance(entry, Decision)} <= {*FORMS}
-    assert len({entry.form for entry in entries if isinstance(entry, Decision)}) >= 18
+    assert len({entry.form for entry in entries if isinstance(entry, Decision)}) >= 20

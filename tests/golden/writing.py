@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from recovery import AsyncEngine, Budget, Engine, Found, Status
+from recovery import AsyncEngine, Budget, Engine, Found, NewKey, Status
 from recovery.core.entries import ENTRY_FORMAT, FORMS, KINDS, Decision, OutcomeKind, encode, kind_of
 from recovery.core.errors import RecoveryError
 from recovery.storage.exported import exported
@@ -119,9 +119,23 @@ def _play(code: Any, engine: Engine, clock: ManualClock) -> None:
         engine.run("moved", code.unmoved)
     engine.change_version("moved", by="ann", reason="the second comes first")
     engine.recover("moved")
+    _begun_again(code, engine)
     world.dies = True
     with suppress(code.Killed):
         engine.run("open", code.plain, "c")
+
+
+def _begun_again(code: Any, engine: Engine) -> None:
+    """A fork that inherits, does anew and is forbidden; and a second generation."""
+    engine.run("several", code.several)
+    who = {"by": "ann", "reason": "b is wanted twice"}
+    engine.fork("several", "forked", at="of-c#1", policies={"of-b#1": NewKey("another one")}, **who)
+    engine.recover("forked")
+    code.World.ends = False
+    with suppress(code.Killed):
+        engine.run("restarted", code.several)
+    engine.restart("restarted", "of-c#1", policies={"of-c#1": NewKey("another one")}, **who)
+    engine.recover("restarted")
 
 
 def _asked(code: Any, engine: Engine, clock: ManualClock) -> None:
@@ -136,6 +150,10 @@ def _asked(code: Any, engine: Engine, clock: ManualClock) -> None:
     clock.advance(timedelta(minutes=2))
     engine.recover("asking")
     engine.recover("waiting")
+    with suppress(RecoveryError):
+        engine.run("impatient", code.impatient)
+    clock.advance(timedelta(minutes=6))
+    engine.recover("impatient")
 
 
 def _doubted(code: Any, engine: Engine) -> None:

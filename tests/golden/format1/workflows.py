@@ -23,6 +23,7 @@ from recovery import (
     TurnedAway,
     contracts,
     effect,
+    errors,
     upcaster,
     versioned,
     workflow,
@@ -53,11 +54,20 @@ def booking_2(old: dict[str, Any]) -> dict[str, Any]:
 
 
 class World:
-    """What the effects meet. `dies`: the worker dies behind the next effect; `turns_away`: how many requests do nothing."""
+    """What the effects meet. `dies`: the worker dies behind the next effect; `turns_away`: how many requests do nothing; `ends`: it does not die at
+    the end."""
 
     dies = False
     turns_away = 0
+    ends = True
     receipts: ClassVar[dict[str, Booking]] = {}
+
+    @classmethod
+    def end(cls) -> bool:
+        if not cls.ends:
+            cls.ends = True
+            raise Killed
+        return True
 
 
 def _reserve(key: str, sku: str) -> Booking:
@@ -155,6 +165,34 @@ def asking(run: Run) -> dict[str, Any]:
 
 
 @workflow
+def silent(run: Run) -> str:
+    return run.wait_for("word", schema=str)
+
+
+@workflow
+def impatient(run: Run) -> str:
+    """Waits no longer for a child than its deadline."""
+    started = run.start(silent(), run_id="silent", detached=True)
+    try:
+        with run.deadline(timedelta(minutes=5)):
+            return started.result()
+    except errors.DeadlinePassed:
+        return "too late"
+
+
+@workflow
+def several(run: Run) -> list[int]:
+    """What is forked and restarted."""
+    made = [run.perform(reserve(sku=sku), name=f"of-{sku}").number for sku in "ab"]
+    try:
+        last = run.perform(reserve(sku="c"), name="of-c").number
+    except errors.EffectForbidden:
+        last = 0
+    run.decide("end", World.end)
+    return [*made, last]
+
+
+@workflow
 def notifying(run: Run, to: Secret[str]) -> str:
     """In doubt where its worker dies."""
     run.perform(mail(to=to), key=f"{run.run_id}/mail")
@@ -185,5 +223,5 @@ async def awaited(run: AsyncRun, sku: str) -> list[int]:
     return [booked.number, both[0]]
 
 
-SYNC = [plain, undone, child, parent, asking, waiting, notifying, unmoved, moved]
+SYNC = [plain, undone, child, parent, asking, waiting, silent, impatient, several, notifying, unmoved, moved]
 ASYNC = [awaited]
