@@ -47,8 +47,10 @@ class Histories(RuleBasedStateMachine):
 
     tally: ClassVar[Tally] = Tally()
 
-    @initialize(workflow=workflows(), is_async=st.booleans())
-    def begin(self, workflow: Workflow, is_async: bool) -> None:
+    @initialize(workflow=workflows(), is_async=st.booleans(), deaths=st.lists(st.integers(1, 40), min_size=1, max_size=4))
+    def begin(self, workflow: Workflow, is_async: bool, deaths: list[int]) -> None:
+        """deaths: of those who come at the end, after how many places each of the first ones is killed."""
+        self.deaths = deaths
         self.kills, self.passed, self.faults = 0, timedelta(0), 0
         self.workflow, self.told = workflow, set[str]()
         self.scenario = Scenario.model_validate(
@@ -162,9 +164,13 @@ class Histories(RuleBasedStateMachine):
             self.play.stage.end()
 
     def settle(self) -> None:
-        """Whoever stands still goes on, then one undisturbed process after the other recovers what is open until all of it is settled."""
+        """Whoever stands still goes on, a few more come and die, then one undisturbed process after the other recovers what is open until all of it is settled."""
         for name in self.standing:
             self.go(said(resume=name), None)
+        for places in self.deaths:
+            self.go(self.comes(), places)
+            for name in self.standing:
+                self.kill(name)
         for _ in range(LOOKS_MAX):
             rows = [row for row in self.play.journal.runs() if not row.status.settled]
             if not rows and self.play.journal.find(RUN) is not None:
