@@ -43,6 +43,8 @@ from tests.crash.workflows import (
 
 GENERATIONS = 50
 """Closed keys that are wanted again at most; each costs a kill between an attempt and its request."""
+PAUSE = timedelta(seconds=5)
+"""Of a timed run, before each step; workers are in a hurry and do not wait for it."""
 APART = "~"
 """Between an effect's key and what makes a request under it unlike any other."""
 
@@ -162,44 +164,100 @@ def key_of(run_id: str, number: int, generation: int = 0) -> str:
     return f"{run_id}:{number}:{generation}" if generation else f"{run_id}:{number}"
 
 
+FORMS = ("gather", "map", "timed", "family")
+"""How a run comes to its steps, said in front of them: each in a branch of a gather or of a map, behind a timer and a patch, or in a child. Else one after
+the other. Only the last may be followed by doubt: of branches, several could be in it."""
+
+
+def formed(said: list[str]) -> tuple[str, list[tuple[int, str]]]:
+    """The form, and the steps with their numbers."""
+    form, steps = (said[0], said[1:]) if said[0] in FORMS else ("", said)
+    return form, list(enumerate(steps, 1))
+
+
+def one(run: Run, owner: str, number: int, name: str, units: int) -> str:
+    """One effect, wanted again under another key where its key was closed. What it came to: the reservation, or what there was none of."""
+    kind = (KINDS | LYING)[name]
+    for generation in range(1, GENERATIONS + 1):
+        bound = kind.effects[0](units=units, **kind.arguments)
+        try:
+            return run.perform(bound, key=key_of(owner, number, generation if kind.closes else 0)).id
+        except OutOfStock as error:
+            return error.sku
+        except NotExecuted:
+            continue  # proven, and its key is closed: wanting it again is a new step
+    raise AssertionError(f"step {number} was closed {GENERATIONS} times")
+
+
+async def one_async(run: AsyncRun, owner: str, number: int, name: str, units: int) -> str:
+    kind = (KINDS | LYING)[name]
+    for generation in range(1, GENERATIONS + 1):
+        bound = kind.effects[1](units=units, **kind.arguments)
+        try:
+            return (await run.perform(bound, key=key_of(owner, number, generation if kind.closes else 0))).id
+        except OutOfStock as error:
+            return error.sku
+        except NotExecuted:
+            continue
+    raise AssertionError(f"step {number} was closed {GENERATIONS} times")
+
+
+@workflow
+def errand(run: Run, owner: str, number: int, name: str, units: int) -> str:
+    """A child that does one step of its parent's."""
+    return one(run, owner, number, name, units)
+
+
+@workflow(name="errand")
+async def errand_async(run: AsyncRun, owner: str, number: int, name: str, units: int) -> str:
+    return await one_async(run, owner, number, name, units)
+
+
 @workflow
 def mixed(run: Run, steps: list[str]) -> Mixed:
     plan = run.decide("plan", choose, 2)
+    owner, units = run.run_id, plan.units
+    form, numbered = formed(steps)
+    match form:
+        case "gather":
+            bodies = [lambda branch, at=at: one(branch, owner, *at, units) for at in numbered]
+            return Mixed(plan.made_by, list(run.gather(*bodies)))
+        case "map":
+            return Mixed(plan.made_by, list(run.map(lambda branch, at: one(branch, owner, *at, units), numbered, limit=2)))
+        case "family":
+            return Mixed(plan.made_by, [run.call_child(errand(owner, *at, units)) for at in numbered])
     outcomes: list[str] = []
-    for number, name in enumerate(steps, 1):
-        kind = (KINDS | LYING)[name]
-        for generation in range(1, GENERATIONS + 1):
-            bound = kind.effects[0](units=plan.units, **kind.arguments)
-            try:
-                outcomes.append(run.perform(bound, key=key_of(run.run_id, number, generation if kind.closes else 0)).id)
-            except OutOfStock as error:
-                outcomes.append(error.sku)
-            except NotExecuted:
-                continue  # proven, and its key is closed: wanting it again is a new step
-            break
-        else:
-            raise AssertionError(f"step {number} was closed {GENERATIONS} times")
+    for number, name in numbered:
+        if form == "timed":
+            run.sleep(PAUSE if run.patched("paused") else 2 * PAUSE)
+        outcomes.append(one(run, owner, number, name, units))
     return Mixed(plan.made_by, outcomes)
 
 
 @workflow(name="mixed")
 async def mixed_async(run: AsyncRun, steps: list[str]) -> Mixed:
     plan = await run.decide("plan", choose_async, 2)
+    owner, units = run.run_id, plan.units
+    form, numbered = formed(steps)
+    match form:
+        case "gather":
+            bodies = [lambda branch, at=at: one_async(branch, owner, *at, units) for at in numbered]
+            return Mixed(plan.made_by, list(await run.gather(*bodies)))
+        case "map":
+            return Mixed(
+                plan.made_by, list(await run.map(lambda branch, at: one_async(branch, owner, *at, units), numbered, limit=2))
+            )
+        case "family":
+            return Mixed(plan.made_by, [await run.call_child(errand_async(owner, *at, units)) for at in numbered])
     outcomes: list[str] = []
-    for number, name in enumerate(steps, 1):
-        kind = (KINDS | LYING)[name]
-        for generation in range(1, GENERATIONS + 1):
-            bound = kind.effects[1](units=plan.units, **kind.arguments)
-            try:
-                outcomes.append((await run.perform(bound, key=key_of(run.run_id, number, generation if kind.closes else 0))).id)
-            except OutOfStock as error:
-                outcomes.append(error.sku)
-            except NotExecuted:
-                continue  # proven, and its key is closed: wanting it again is a new step
-            break
-        else:
-            raise AssertionError(f"step {number} was closed {GENERATIONS} times")
+    for number, name in numbered:
+        if form == "timed":
+            await run.sleep(PAUSE if run.patched("paused") else 2 * PAUSE)
+        outcomes.append(await one_async(run, owner, number, name, units))
     return Mixed(plan.made_by, outcomes)
 
 
-MIXED: dict[str, dict[str, Any]] = {"sync": {"mixed": mixed}, "async": {"mixed": mixed_async}}
+MIXED: dict[str, dict[str, Any]] = {
+    "sync": {"mixed": mixed, "errand": errand},
+    "async": {"mixed": mixed_async, "errand": errand_async},
+}

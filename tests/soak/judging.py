@@ -104,7 +104,7 @@ def _settled(play: Play, played: Played, loaded: Loaded, books: Sequence[Booked]
     """The outcome is that of an uninterrupted run: made from the one durable decision, and from what the service has."""
     ended = loaded.history.ended
     assert ended is not None
-    made_by = [entry.value["made_by"] for entry in loaded.entries if isinstance(entry, Decision) and isinstance(entry.value, dict)]
+    made_by = [entry.value["made_by"] for entry in loaded.entries if isinstance(entry, Decision) and entry.step == "plan#1"]
     outcomes = [SCARCE if kind == "refused" else step.outcome for kind, step in zip(play.steps, books, strict=True)]
     expected = {"made_by": made_by[0] if len(made_by) == 1 else made_by, "outcomes": outcomes}
     if ended.outcome is not OutcomeKind.APPLIED or ended.value != expected:

@@ -115,7 +115,7 @@ class _Stage:
         armed |= {KILL: fault.at} if fault.kind == "passage" else {}
         armed |= {KILL: f"{fault.at}us"} if fault.kind == "moment" else {}
         verb = "recover" if self.place.journal.find(self.played.run_id) else "run"
-        said = [verb, "mixed", self.played.run_id, "--steps", ",".join(self.play.steps), "--db", self.place.url]
+        said = [verb, "mixed", self.played.run_id, "--steps", ",".join(self.play.said), "--db", self.place.url]
         said += ["--colour", self.play.colour, "--lease", str(LEASE_SECONDS), "--wait", "60" if pushing else "0", "--hurried"]
         said += ["--patient"] * patient
         started = self.house.nursery.start(said, {VARIABLE: "", STOP: "", KILL: "", **self.house.environment, **armed})

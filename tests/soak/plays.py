@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from tests.crash.mixed import KINDS
+from tests.crash.mixed import FORMS, KINDS
 
 DATABASES = ("sqlite", "postgresql")
 COLOURS = ("sync", "async")
@@ -80,7 +80,7 @@ class Act:
 
 @dataclass(frozen=True)
 class Play:
-    """waking: what becomes of a process that was stopped, once the others are through: "continued" or "killed"."""
+    """form: how the run comes to its steps, one of `mixed.FORMS`; "": one after the other. waking: what becomes of a process that was stopped, once the others are through: "continued" or "killed"."""
 
     seed: int
     database: str
@@ -88,6 +88,12 @@ class Play:
     steps: tuple[str, ...]
     acts: tuple[Act, ...]
     waking: str
+    form: str = ""
+
+    @property
+    def said(self) -> list[str]:
+        """What the workflow is given."""
+        return [*([self.form] if self.form else []), *self.steps]
 
     @property
     def disturbed(self) -> bool:
@@ -95,7 +101,7 @@ class Play:
 
     def __str__(self) -> str:
         acts = " then ".join(str(act) for act in self.acts)
-        return f"seed {self.seed}: {self.database}, {self.colour}, {'+'.join(self.steps)}: {acts}, stopped ones {self.waking}"
+        return f"seed {self.seed}: {self.database}, {self.colour}, {'+'.join(self.said)}: {acts}, stopped ones {self.waking}"
 
 
 def play(seed: int, databases: Sequence[str] = DATABASES, *, servers: bool = True) -> Play:
@@ -104,11 +110,14 @@ def play(seed: int, databases: Sequence[str] = DATABASES, *, servers: bool = Tru
     database = random.choice(databases)
     colour = random.choice(COLOURS)
     steps = tuple(random.choices(tuple(KINDS), weights=[3, 2, 1, 2, 1, 2, 1, 2, 2], k=random.choice((1, 2, 2, 3, 3, 4))))
+    form = random.choice(("", "", "", "", *FORMS))
+    if form in {"gather", "map", "family"}:  # no doubt there: several branches could be in it
+        steps = tuple(name if KINDS[name].proof else "keyed-lost" for name in steps)
     acts = tuple(
         _act(random, number, steps, KINDS_OF_FAULT[database], servers=servers and database == "postgresql")
         for number in range(random.choice((1, 1, 2, 2, 3)))
     )
-    return Play(seed, database, colour, steps, acts, random.choice(("continued", "continued", "killed")))
+    return Play(seed, database, colour, steps, acts, random.choice(("continued", "continued", "killed")), form)
 
 
 def _act(random: Random, number: int, steps: Sequence[str], kinds: Sequence[str], *, servers: bool) -> Act:
