@@ -20,7 +20,7 @@ from sqlalchemy import event
 from recovery import Call, Engine, Environment, Run, contracts, effect, workflow
 from recovery.encryption import Keyring
 
-LARGE = "a page of a report\n" * 5_000
+LARGE = "a page of a report\n" * 3_600
 KEYS = {"one": b"1" * 32}
 
 

@@ -54,8 +54,11 @@ def test_a_worker_that_is_killed_around_a_payload_leaves_all_of_it_or_nothing(
     tmp_path: Path, store_url: str, warm_parent: WarmParent
 ) -> None:
     migrate(store_url)  # a worker's first statements would else be those of a migration
-    run_ids = [f"run-{number}" for number in MOMENTS]
-    for number, run_id in zip(MOMENTS, run_ids, strict=True):
+    moments = (
+        MOMENTS if store_url.startswith("sqlite") else MOMENTS[1::2]
+    )  # a decision and a settlement; more would be more of the same
+    run_ids = [f"run-{number}" for number in moments]
+    for number, run_id in zip(moments, run_ids, strict=True):
         assert killed(warm_parent, tmp_path, store_url, run_id, number), f"moment {number} was not reached"
     check_stored(store_url, run_ids)
     made: Any

@@ -169,10 +169,17 @@ def test_w15_an_argument_is_refused_at_the_call(value: Any) -> None:
     assert [type(entry).__name__ for entry in engine.history("r")] == ["Opened"]
 
 
-@pytest.mark.parametrize(
-    "value", ["x" * 50_000_000, math.nan, [1.0, math.inf], (1, 2)], ids=["50MB", "nan", "infinity", "other-type"]
-)
-def test_w15_a_return_value_that_cannot_be_stored_has_happened(desk: Desk, value: Any) -> None:
+@pytest.mark.parametrize("is_async", [False, True], ids=["def", "async def"])
+@pytest.mark.parametrize("value", ["x" * 50_000_000, [1.0, math.inf], (1, 2)], ids=["50MB", "infinity", "other-type"])
+def test_w15_whatever_cannot_be_stored_is_parked_as_applied(value: Any, *, is_async: bool) -> None:
+    is_parked(Desk(open_journal("memory://"), is_async), value)
+
+
+def test_w15_a_return_value_that_cannot_be_stored_has_happened(desk: Desk) -> None:
+    is_parked(desk, math.nan)
+
+
+def is_parked(desk: Desk, value: Any) -> None:
     desk.store, desk.choose = (lambda document: value), (lambda: 1)
     with pytest.raises(errors.EffectInDoubt) as parked:
         desk.run("small")
@@ -186,8 +193,9 @@ def test_w15_a_return_value_that_cannot_be_stored_has_happened(desk: Desk, value
     assert len(desk.stored) == 1
 
 
-@pytest.mark.parametrize("value", [math.nan, "x" * (SIZE_MAX + 1)], ids=["nan", "16MB"])
-def test_w15_a_decision_that_cannot_be_stored_was_not_made(desk: Desk, value: Any) -> None:
+@pytest.mark.parametrize(("value", "is_async"), [(math.nan, False), ("x" * (SIZE_MAX + 1), True)], ids=["nan", "16MB"])
+def test_w15_a_decision_that_cannot_be_stored_was_not_made(value: Any, *, is_async: bool) -> None:
+    desk = Desk(open_journal("memory://"), is_async)
     desk.choose = lambda: value
     with pytest.raises(errors.ValueNotStorable, match="decision 'choose'"):
         desk.run()
@@ -241,7 +249,16 @@ def spoil(journal: Journal, how: str) -> None:
             )
 
 
-@pytest.mark.parametrize("how", ["missing", "cut", "longer", "flipped", "empty", "other"])
+@pytest.mark.parametrize("how", ["cut", "longer", "empty", "other"])
+def test_every_damage_of_a_payload_is_found(how: str) -> None:
+    journal = open_journal("memory://")
+    Desk(journal, is_async=False).run()
+    spoil(journal, how)
+    with pytest.raises(errors.JournalCorrupt, match=r"the payload of input\.document"):
+        read(journal, "r")
+
+
+@pytest.mark.parametrize("how", ["missing", "flipped"])
 def test_a_damaged_payload_is_corruption_named_by_run_entry_and_field(journal: Journal, how: str) -> None:
     desk = Desk(journal, is_async=False)
     desk.run()
