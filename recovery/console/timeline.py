@@ -269,7 +269,8 @@ def _verdict(entry: Verdict) -> Line:
     row = "" if entry.row == entry.action else f" ({entry.row})"
     details = [_resting(entry.assumptions)] if entry.assumptions else []
     if entry.evidence:
-        details.append(f"against the outcome: entry {', '.join(str(seq) for seq in entry.evidence)}")
+        about = "the first entry that does not fit" if entry.action == "diverge" else "against the outcome: entry"
+        details.append(f"{about} {', '.join(str(seq) for seq in entry.evidence)}")
     if entry.next_look_us is not None:
         details.append(f"next look at {words.exact(entry.next_look_us)}")
     return Line(what, entry.at_us, entry.step, f"{entry.action}: {words.bounded(entry.reason)}{row}", tuple(details))
@@ -286,6 +287,14 @@ def _override(entry: Override) -> Line:
             f"{words.bounded(term.step)}: {term.policy.replace('_', ' ')}"
             + (f", {words.bounded(term.reason)}" if term.reason else "")
         )
+    if entry.version:
+        details.append(f"to version {words.bounded(entry.version)}")
+        details += [
+            f"{words.bounded(new)}: {'room for a step to come' if old is None else f'recorded as {words.bounded(old)}'}"
+            for new, old in entry.steps or ()
+            if new != old
+        ]
+        details += [f"{words.bounded(old)}: dropped" for old in entry.dropped]
     if entry.attempts is not None:
         details.append(f"{entry.attempts} attempts may have left in all")
     return Line("operator", entry.at_us, entry.step, f"{entry.verb.value} by {words.bounded(entry.by)}{why}", tuple(details))
