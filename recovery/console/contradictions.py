@@ -36,6 +36,8 @@ def panel(paper: Paper, of: Contradiction) -> RenderableType:
         bound = ", ".join(f"{name}={words.value(value)}" for name, value in proposal.arguments.items())
         named = f" (undoes receipt {words.bounded(proposal.undoes.receipt)})" if proposal.undoes.receipt else ""
         rows.append(("to undo it", Text(f"{words.bounded(proposal.effect)}({bound}){named}; proposed only", style="bold")))
+    if of.proposals and of.open:
+        rows.append(("order it", f"recover compensate RUN {words.bounded(of.step)} --by WHO --reason TEXT"))
     if of.duplicate and not of.proposals:
         rows.append(
             ("to undo it", "no compensation is known here: name the app that defines one, or look in the environment's records")

@@ -5,7 +5,7 @@ Owns that a name means one definition. Invariant: nothing here imports code by a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from recovery.core.contracts import Kind
@@ -19,8 +19,15 @@ class Workflows(Mapping[str, Workflow[..., Any]]):
 
     def __init__(self) -> None:
         self._versions: dict[str, dict[str, Workflow[..., Any]]] = {}
+        self._built_in: dict[str, Callable[[], Workflow[..., Any]]] = {}
+
+    def build_in(self, workflows: Mapping[str, Callable[[], Workflow[..., Any]]]) -> None:
+        """Know workflows of the engine's own, by name: each is made when it is asked for, and none is listed."""
+        self._built_in |= workflows
 
     def __getitem__(self, name: str) -> Workflow[..., Any]:
+        if name in self._built_in:
+            return self._built_in[name]()
         return next(reversed(self._versions[name].values()))
 
     def __iter__(self) -> Iterator[str]:
@@ -31,6 +38,8 @@ class Workflows(Mapping[str, Workflow[..., Any]]):
 
     def of(self, name: str, version: str) -> Workflow[..., Any] | None:
         """What a run of this version goes on with: its own version, else the one that was registered last. None: no such workflow."""
+        if name in self._built_in:
+            return self[name]
         versions = self._versions.get(name)
         return None if versions is None else versions.get(version) or self[name]
 

@@ -61,21 +61,23 @@ def receipt(noted: Noted) -> Receipt:
     )
 
 
-def _proposals(bound: Bound[Any] | None, surplus: tuple[Noted, ...]) -> tuple[Proposal, ...]:
-    if bound is None or bound.effect.compensated_by is None:
-        return ()
-    made = [_proposal(bound, noted) for noted in surplus]
-    return tuple(one for one in made if one is not None)
-
-
-def _proposal(bound: Bound[Any], noted: Noted) -> Proposal | None:
-    """The compensation of one surplus receipt, of a batch as a whole. None where its value or scope is not known, no longer fits, or leaves an
-    item open: a person reads it in the environment."""
+def undo_of(bound: Bound[Any], noted: Noted) -> Bound[Any] | None:
+    """The compensation of one surplus receipt, of a batch as a whole. None where its value is not known, no longer fits, or leaves an item open: a
+    person reads it in the environment."""
     if noted.answer.kind not in {AnswerKind.FOUND, AnswerKind.ITEMS} or open_items(noted.answer):
         return None
-    effect = bound.effect
     try:
-        undo = effect.compensate(bound, effect.decode_value(noted.answer.value))
+        return bound.effect.compensate(bound, bound.effect.decode_value(noted.answer.value))
+    except RecoveryError:
+        return None
+
+
+def proposal(bound: Bound[Any], noted: Noted) -> Proposal | None:
+    """The compensation of one surplus receipt, for people. None where there is none, or its scope is not known."""
+    undo = undo_of(bound, noted)
+    if undo is None:
+        return None
+    try:
         scope = undo.effect.environment.current_scope()
     except RecoveryError:
         return None
@@ -86,3 +88,10 @@ def _proposal(bound: Bound[Any], noted: Noted) -> Proposal | None:
         arguments=dict(undo.stored),
         undoes=receipt(noted),
     )
+
+
+def _proposals(bound: Bound[Any] | None, surplus: tuple[Noted, ...]) -> tuple[Proposal, ...]:
+    if bound is None or bound.effect.compensated_by is None:
+        return ()
+    made = [proposal(bound, noted) for noted in surplus]
+    return tuple(one for one in made if one is not None)

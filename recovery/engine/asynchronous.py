@@ -21,6 +21,7 @@ from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress
 from recovery.drivers.asynchronous import AsyncDriver
 from recovery.engine import restoring, verifying
+from recovery.engine.compensating import AsyncCompensating
 from recovery.engine.controlling import AsyncControlling
 from recovery.engine.restoring import Declared, Orphan
 from recovery.engine.speaking import AsyncSpeaking
@@ -34,7 +35,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class AsyncEngine(AsyncControlling, AsyncVersioning, AsyncSpeaking):
+class AsyncEngine(AsyncControlling, AsyncVersioning, AsyncSpeaking, AsyncCompensating):
     """Runs and recovers `async def` workflows. `async with` and `close` flush. No commit ever runs on the event loop."""
 
     is_async = True

@@ -20,6 +20,7 @@ from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress
 from recovery.drivers.sync import SyncDriver, finish
 from recovery.engine import restoring, verifying
+from recovery.engine.compensating import SyncCompensating
 from recovery.engine.controlling import SyncControlling
 from recovery.engine.restoring import Declared, Orphan
 from recovery.engine.speaking import SyncSpeaking
@@ -33,7 +34,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Engine(SyncControlling, SyncVersioning, SyncSpeaking):
+class Engine(SyncControlling, SyncVersioning, SyncSpeaking, SyncCompensating):
     """Runs and recovers `def` workflows. `with` and `close` flush. Safe for several threads."""
 
     def run(self, run_id: str, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:

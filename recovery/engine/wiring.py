@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Self
 
@@ -79,8 +79,13 @@ class Wiring:
         self._clock = clock
         self._committer = Committer(self.journal)
         self._leases = Leases(self.journal, self.lease.renew_every)
+        self._registry.workflows.build_in(self.built_in())
         for workflow in workflows:
             self.add(workflow)
+
+    def built_in(self) -> Mapping[str, Callable[[], Workflow[..., Any]]]:
+        """Workflows of the engine's own."""
+        return {}
 
     def add(self, workflow: Workflow[..., Any]) -> None:
         """Know one more workflow, or version of one. Raises DefinitionError on another one of the same name and version, or of the other
