@@ -231,6 +231,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "recover resolve": ("run_id", "step", "settled", "checked"),
     "recover close": ("run_id", "step", "answer", "settled", "verdict"),
     "recover acknowledge": ("run_id", "step", "order", "left"),
+    "recover compensate": ("run_id", "step", "undoings"),
     "recover hold": ("run_id", "order", "status", "epoch", "was_owned_by", "acts_until"),
     "recover release": ("run_id", "order", "status", "epoch", "was_owned_by", "acts_until"),
     "recover cancel": (
