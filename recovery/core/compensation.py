@@ -50,7 +50,7 @@ def undo_order(history: History, contracts: Mapping[str, Contract], reached: Ite
     wanted, seen_to = set(reached), {effect.intent.undoes for effect in history.effects}
     found: list[EffectStep] = []
     for name in reversed(history.completed):
-        step = history.steps[name]
+        step = history.steps.get(name)  # a restart supersedes steps
         if name not in wanted or name in seen_to or not isinstance(step, EffectStep) or step.intent.undoes:
             continue
         if happened(step.settled) and contracts[step.intent.contract].kind is not Kind.READ:
