@@ -57,7 +57,11 @@ def explored_with(
 
 @pytest.mark.parametrize(
     "contract",
-    [KEYED, contracts.Probeable(batch=Batch.PER_ITEM_RESULT), contracts.Opaque(batch=Batch.PER_ITEM_RESULT)],
+    [
+        KEYED,
+        pytest.param(contracts.Probeable(batch=Batch.PER_ITEM_RESULT), marks=pytest.mark.explore),
+        pytest.param(contracts.Opaque(batch=Batch.PER_ITEM_RESULT), marks=pytest.mark.explore),
+    ],
     ids=lambda contract: contract.kind.value,
 )
 def test_the_promises_hold_for_a_scripted_batch(contract: Contract) -> None:
@@ -80,6 +84,7 @@ def test_a_scripted_batch_comes_to_its_items_in_an_async_workflow() -> None:
     assert explore(order, effects={ship: each}, faults=0)
 
 
+@pytest.mark.explore
 def test_an_item_whose_rejection_is_forgotten_may_be_done_by_a_later_copy() -> None:
     """The script has one egg less to refuse each time: whoever believed the first, forgotten refusal would be wrong."""
     refusals = [1]
