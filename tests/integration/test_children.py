@@ -422,6 +422,59 @@ def test_a_family_that_dies_twice(again: str) -> None:
     assert {row.status for row in family.journal.runs()} == {Status.COMPLETED}
 
 
+def test_a_caller_that_is_cancelled_leaves_parent_and_child_to_be_recovered(journal: Journal) -> None:
+    shop = Shop()
+    reserve = shop.async_effect(keyed())
+
+    async def story() -> None:
+        begun, never = asyncio.Event(), asyncio.Event()
+
+        @workflow
+        async def slow(run: AsyncRun) -> int:
+            value = await run.perform(reserve(units=1), key="slow")
+            begun.set()
+            await never.wait()
+            return value
+
+        @workflow
+        async def order(run: AsyncRun) -> int:
+            return await run.call_child(slow(), run_id="slow")
+
+        async with AsyncEngine(journal, workflows=[order, slow]) as engine:
+            running = asyncio.create_task(engine.run("r", order))
+            await begun.wait()
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            assert [(row.run_id, row.status, row.owner) for row in journal.runs()] == [
+                ("r", Status.RUNNING, None),
+                ("slow", Status.RUNNING, None),
+            ]
+            never.set()
+            assert (await engine.recover("r")).result() == 1
+        assert shop.executions["slow"] == 1
+
+    asyncio.run(story())
+
+
+def test_a_large_outcome_is_adopted_whole(journal: Journal) -> None:
+    @workflow
+    def large(run: Run) -> str:
+        return "x" * 200_000
+
+    @workflow
+    def order(run: Run) -> str:
+        return run.call_child(large(), run_id="large")
+
+    with Engine(journal, workflows=[order, large]) as engine:
+        assert engine.run("r", order) == "x" * 200_000
+        assert engine.run("r", order) == "x" * 200_000
+        [adopted] = said(engine, "r", ADOPTED)
+        assert settlement(adopted) == engine.history("large")[-1]
+        engine.forget("large", by="ann", reason="old")
+        assert engine.run("r", order) == "x" * 200_000
+
+
 # -- a child that does not come to its end -----------------------------------------------------------------------------
 
 
