@@ -7,7 +7,7 @@ which judges again. Invariant: a function gives one sentence per violation, and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from recovery.core.entries import (
     OutcomeKind,
     Override,
     Settled,
+    Status,
     Verb,
     Verdict,
     encode,
@@ -30,8 +31,10 @@ from recovery.core.entries import (
 from recovery.core.history import EffectStep
 from recovery.core.ids import ROOT, branch_of
 from recovery.core.judgement import NAME_TAKEN
+from recovery.core.mail import Mail, Open, Wanted, waits_in
 from recovery.core.rows import Action
 from recovery.core.steps import lies_in
+from recovery.ports import Message
 from recovery.storage.reading import Loaded
 from recovery.testing.judging import judged_again
 from recovery.testing.ledger import Claimed, Declined, Durable, Ended, Executed, Left
@@ -250,6 +253,8 @@ def i8_it_ends(world: World) -> Problems:
         if call.budget_us is not None and call.took_us > call.budget_us + sending_us:
             yield f"{call.run_id}: {call.verb} by {call.process} took {call.took_us} us of virtual time; its budget is {call.budget_us}"
     for run_id, loaded in world.runs.items():
+        if _let_go(world, run_id):
+            yield from _overlooked(loaded, world.inboxes.get(run_id, ()))
         for effect in loaded.history.effects:
             free = {AnswerKind.NOT_SENT, AnswerKind.IN_FLIGHT}  # it never left, or met a copy at work, which time bounds
             unspent = {noted.observation.attempt for noted in effect.observations if noted.answer.kind in free}
@@ -264,6 +269,27 @@ def i8_it_ends(world: World) -> Problems:
                 yield f"{run_id}: {effect.step} had {sent} attempts and {effect.probes - busy} probes"
         if _last_call_recovered(world, run_id):
             yield from _left_hanging(run_id, loaded)
+
+
+def _let_go(world: World, run_id: str) -> bool:
+    """Whether the last call about a run has ended, and not because it lost its database: what such a one wrote last may be there, and it has told its
+    caller to call again."""
+    about = [event for event in world.events if isinstance(event, Claimed | Ended) and event.run_id == run_id]
+    calls = [event for event in about if isinstance(event, Claimed) or event.verb in {"run", "recover"}]
+    return bool(calls) and isinstance(calls[-1], Ended) and calls[-1].error != "StoreUnavailable"
+
+
+def _overlooked(loaded: Loaded, inbox: Sequence[Message]) -> Problems:
+    """A run that was let go is due where its answer has come: else nobody who looks for what is due would go on with it."""
+    run, history, mail = loaded.run, loaded.history, Mail()
+    if run.status is not Status.WAITING or run.owner is not None:
+        return
+    for known in waits_in(history):
+        value = known.wait.value
+        wanted = Wanted(name=value["name"], queue=value["queue"], read=lambda _message: {})
+        message = mail.next(history, Open(known.wait, wanted), inbox) if known.ended is None else None
+        if message is not None and (run.next_look_us is None or run.next_look_us > message.at_us):
+            yield f"{run.run_id}: {known.step} is answered in message {message.number}, and the run is not due"
 
 
 def _left_hanging(run_id: str, loaded: Loaded) -> Problems:

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from recovery.core.contracts import microseconds
+from recovery.core.entries import Status
 from recovery.core.errors import RecoveryError
 from recovery.core.policy import Budget, Lease
 from recovery.definitions.workflow import Workflow
@@ -143,6 +144,7 @@ class Stage:
             asked=dict(self.asked),
             again=tuple(self.again),
             proven=proven,
+            inboxes={run_id: self.journal.inbox(run_id) for run_id, loaded in runs.items() if loaded.run.status is Status.WAITING},
         )
 
     @property

@@ -6,14 +6,14 @@ nothing, and a doctored copy can be judged like a real one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from recovery.core.entries import Attempt, Entry, Intent, Observation, Settled
 from recovery.core.errors import JournalCorrupt
 from recovery.core.policy import Budget
-from recovery.ports import Journal
+from recovery.ports import Journal, Message
 from recovery.storage.reading import Loaded, read
 from recovery.testing.ledger import Event, Executed, Left
 
@@ -42,7 +42,7 @@ class Again:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """What stands in the journal, and what really happened. scopes: those that the program has worked in. proven: entries
-    that were judged again before; who looks at many worlds hands the same set to each."""
+    that were judged again before; who looks at many worlds hands the same set to each. inboxes: of the runs that wait."""
 
     runs: Mapping[str, Loaded]
     events: tuple[Event, ...]
@@ -54,6 +54,7 @@ class World:
     unreadable: frozenset[str] = frozenset()
     scopes: frozenset[str] = frozenset()
     proven: set[Any] | None = None
+    inboxes: Mapping[str, Sequence[Message]] = field(default_factory=dict)
 
     def of(self, kind: type[E]) -> list[E]:
         """The events of one kind, in order."""

@@ -97,7 +97,7 @@ def test_a_run_is_asked_about_answered_and_goes_on(typed: Typed) -> None:
 
 def test_the_reports_say_it_in_words(typed: Typed) -> None:
     told = typed("waits", app=False).stdout
-    for part in ("run r1", "the answer to approval", "a Approval, by ann, bob", 'buy {"units": 2}', about(typed)[:12]):
+    for part in ("run r1", "the answer to approval", "Approval, by ann, bob", 'buy {"units": 2}', about(typed)[:12]):
         assert part in told
     assert "the answer to approval" in typed("runs", app=False).stdout
     said = answer(typed, '{"approved": true}', "ann", "--about", about(typed))

@@ -24,7 +24,7 @@ from recovery.definitions.effect import Effect
 from recovery.ports import RunRow
 from recovery.testing.exploration.bounds import FREE, Bounds
 from recovery.testing.footprints import Footprint
-from recovery.testing.moves import Move, Run
+from recovery.testing.moves import Move, Run, Send, Signal
 from recovery.testing.scenario import Scenario
 from recovery.testing.steps import Attempt, Decide, Fail, Gather, Perform, Return, Step, Try
 
@@ -98,7 +98,8 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What the choices depend on. active: who went on last, if it stands still. others: who stands still beside it. branches: those of its own that could go on, too. started: recoverers."""
+    """What the choices depend on. active: who went on last, if it stands still. others: who stands still beside it. branches: those of its own that could
+    go on, too. started: recoverers. said: how many words people have said."""
 
     run: RunRow | None
     active: str | None
@@ -109,13 +110,15 @@ class Moment:
     held: int
     declined: tuple[str, ...]
     now_us: int
+    said: int
 
 
 class Branching:
-    """The choices of one subject: its scenario, whose timeline is ignored but for the input of its first run."""
+    """The choices of one subject: its scenario, of whose timeline nothing counts but the input of its first run and what people say, in its order."""
 
     def __init__(self, scenario: Scenario, effects: Collection[Effect[..., Any]]) -> None:
         self._input = next((move.input for move in scenario.timeline if isinstance(move, Run)), None)
+        self._words = [_unasked(move) for move in scenario.timeline if isinstance(move, Signal | Send)]
         self._wait = scenario.lease.term * 2
         contracts = [effect.contract for effect in effects]
         timeout = max((effect.timeout for effect in effects), default=timedelta(0))
@@ -136,10 +139,15 @@ class Branching:
         return Choice(said(run=WORKER, input=self._input))
 
     def _all(self, at: Moment) -> Iterator[Choice]:
-        """In order: who goes on, then what goes wrong."""
+        """In order: who goes on and who says something, then what goes wrong."""
+        speaks = at.said < len(self._words) and at.rank == 0 and at.run is not None and not at.run.status.settled
+        if speaks and at.active is None:
+            yield Choice(self._words[at.said])
         if at.active is not None:
             yield Choice(_goes_on(at.active))
             if at.rank == 0:
+                if speaks:
+                    yield Choice(self._words[at.said], FREE, Before.SHARED)
                 yield Choice(_dies(at.active), FAULT, Before.TRACE)
                 yield from self._switches(at)
         else:
@@ -218,6 +226,11 @@ def _timeless(step: Step) -> bool:
     inside = [item for _, value in step if isinstance(value, list) for item in value]
     nested = [each for item in inside for each in (item if isinstance(item, list) else [item]) if isinstance(each, BaseModel)]
     return isinstance(step, Decide | Perform | Attempt | Try | Gather | Return | Fail) and all(map(_timeless, nested))  # type: ignore[arg-type]  # steps hold steps
+
+
+def _unasked(word: Signal | Send) -> Move:
+    """What somebody says, whatever comes of it."""
+    return word.model_copy(update={"kill": None, "pause": None, "expect": None})
 
 
 def _settling(contract: Contract) -> timedelta:

@@ -165,7 +165,7 @@ def explore(
     """Play every history of a workflow within bounds, and look in every state whether the promises I1 to I10 hold.
 
     workflow: with its arguments behind it, and `effects` that say what each effect comes to, as an Exploration has them; or an Exploration; or a Scenario, of whose
-    timeline only the input of the first run is used. faults: kills, pauses, lost and doubled messages, steps of time, all together, in one
+    timeline only the input of the first run is used, and what people say, which then comes at any moment, in its order. faults: kills, pauses, lost and doubled messages, steps of time, all together, in one
     history. recoverers: how many processes may take the run up. seed: picks the order, and with histories_max, which stops the search, the
     sample. violations_max: after how many of them it stops, too. stores: "sqlite" or PostgreSQL URLs on which a sample of the histories is
     repeated. jobs: how many processes search, where the subject can be imported by name. is_async: of a Scenario, its `async def` form.

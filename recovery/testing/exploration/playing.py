@@ -15,7 +15,7 @@ from recovery.testing.exploration.shrinking import actor_of
 from recovery.testing.exploration.states import State, state_of
 from recovery.testing.footprints import Footprint
 from recovery.testing.ledger import Declined
-from recovery.testing.moves import Move, Recover, Resume, Run, Stop
+from recovery.testing.moves import Move, Recover, Resume, Run, Send, Signal, Stop
 from recovery.testing.process import ANYWHERE, PASSAGES_MAX, Report
 from recovery.testing.scenario import Scenario
 from recovery.testing.stage import Stage
@@ -96,12 +96,13 @@ class Play:
             held=self.stage.environment.held,
             declined=tuple(sku for sku in declined if stock.get(sku, RESTOCKED) < RESTOCKED // 2),
             now_us=self.stage.clock.wall_us(),
+            said=sum(isinstance(move, Signal | Send) for move in self.moves),
         )
 
     def state(self, moment: Moment) -> State:
         """What this moment is told from others by."""
         began = [(name, self._started[name]) for name in (moment.active, *moment.others) if name is not None]
-        return state_of(self.stage, self.journal, (moment.active, moment.rank, began))
+        return state_of(self.stage, self.journal, (moment.active, moment.rank, began, moment.said))
 
     def _note(self, move: Move) -> None:
         actor = actor_of(move)
