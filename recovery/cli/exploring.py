@@ -62,6 +62,9 @@ def explore(
             help="Where a sample of the histories is repeated: sqlite, or a PostgreSQL URL (a schema of its own, dropped again); may be repeated. Default: sqlite.",
         ),
     ] = None,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Somebody may also cancel the run, at every moment; that counts as a fault.")
+    ] = False,
     colour: Annotated[
         str, typer.Option("--colour", help="sync or async: the form of a scenario's workflow that is explored.")
     ] = "sync",
@@ -96,6 +99,7 @@ def explore(
             is_async=colour == "async",
             out=out,
             given=given,
+            cancels=cancel,
         )
         return searching.explore(output, wanted)
 

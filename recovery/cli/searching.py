@@ -42,6 +42,7 @@ class Wanted:
     is_async: bool
     out: Path | None
     given: str | None = None
+    cancels: bool = False
 
 
 def explore(output: Output, wanted: Wanted) -> ExitCode:
@@ -60,6 +61,7 @@ def explore(output: Output, wanted: Wanted) -> ExitCode:
                 jobs=wanted.jobs or os.cpu_count() or 1,
                 stores=wanted.stores,
                 is_async=wanted.is_async,
+                cancels=wanted.cancels,
                 progress=None if progress is None else progress.told,
                 interruptible=True,
             )

@@ -47,9 +47,11 @@ def _misjudged(world: World, loaded: Loaded, seq: int, late: list[Noted]) -> Ite
     if missing := set(ROW_BY_NAME[entry.row].assumes) - set(entry.assumptions):
         yield f"{about} without naming {', '.join(sorted(missing))}"
     # A superseded worker may have added evidence while this was judged, so both readings are right.
-    # What is judged since a restore is judged as restored, which the entry itself does not say.
+    # What is judged since a restore is judged as restored, which the entry itself does not say; and a cancel may have been taken in by another
+    # branch while this was judged.
     knowing: list[list[Observation]] = [[], [noted.observation for noted in late]] if late else [[]]
-    readings = [(known, restored) for known in knowing for restored in {False, loaded.restored}]
+    wishes = {False, loaded.history.cancelled is not None}
+    readings = [(known, restored, wanted) for known in knowing for restored in {False, loaded.restored} for wanted in wishes]
     if not any(entry.row == _row(world, loaded, entry, seq, *reading) for reading in readings):
         yield f"{about}, and judging again gives {_row(world, loaded, entry, seq, *readings[0])}"
 
@@ -58,9 +60,12 @@ def _of_the_run(entry: Verdict | Settled) -> bool:
     return isinstance(entry, Verdict) and entry.action == Action.DIVERGE
 
 
-def _row(world: World, loaded: Loaded, entry: Verdict | Settled, seq: int, late: list[Observation], restored: bool) -> str:
+def _row(
+    world: World, loaded: Loaded, entry: Verdict | Settled, seq: int, late: list[Observation], restored: bool, wanted: bool
+) -> str:
     before: list[Entry] = loaded.entries[: seq - 1]
-    step = fold(loaded.run.run_id, before, late).steps[entry.step]
+    history = fold(loaded.run.run_id, before, late)
+    step = history.steps[entry.step]
     assert isinstance(step, EffectStep)
     askable = world.effects[step.intent.effect]
     situation = Situation(
@@ -71,6 +76,8 @@ def _row(world: World, loaded: Loaded, entry: Verdict | Settled, seq: int, late:
         can_close=askable.can_close,
         can_cancel=askable.can_cancel,
         restored=restored,
+        held=history.held is not None,
+        wanted=wanted or history.cancelled is None or bool(step.intent.undoes),
         incarnation=loaded.rows[seq - 1].epoch.incarnation,
         scope_changed=entry.row == "scope-changed" and bool(world.scopes - {step.intent.scope}),
     )

@@ -216,6 +216,9 @@ class Scenario(Strict):
     lease: LeaseSpec = Field(LeaseSpec(), description="of every claim")
     budget: BudgetSpec = Field(BudgetSpec(), description="of every engine")
     same_boot: bool = Field(default=True, description="whether a killed process is proven dead at once; else its lease must end")
+    cancels: bool = Field(
+        default=False, description="whether exploring it also cancels the run, at every moment: that counts as a fault"
+    )
     exempt: dict[Promise, str] = Field(
         default_factory=dict, description="promises whose assumptions the scenario breaks on purpose, and which assumption"
     )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from recovery.testing import explore
+from recovery.testing.loading import load
 from tests.explorer.subjects import CONTRACTS, subject
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 pytestmark = pytest.mark.explore
 
@@ -21,3 +26,18 @@ def test_no_promise_is_broken_within_the_default_bound(contract: str, empty_post
     assert explored.histories == SAMPLE
     assert explored.repeated >= 20
     assert explored.colours == ("sync", "async")
+
+
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_a_run_may_be_cancelled_at_every_moment(contract: str) -> None:
+    explored = explore(subject(contract, effects=1), histories_max=SAMPLE, cancels=True)
+    assert explored, explored.violations[0].scenario
+    assert explored.histories == SAMPLE
+
+
+@pytest.mark.parametrize("name", ["canonical", "w02-branches", "w06-effect-wait-effect", "w07-child", "s30-compensation-half-way"])
+def test_a_scenario_s_run_may_be_cancelled_at_every_moment(name: str) -> None:
+    [scenario, *_] = load(SCENARIOS / f"{name}.yaml")
+    explored = explore(scenario, faults=1, recoverers=1, cancels=True)
+    assert explored, explored.violations[0].scenario
+    assert explored.complete

@@ -70,3 +70,11 @@ def test_what_is_found_is_a_scenario_that_fails_by_itself(monkeypatch: pytest.Mo
     assert found.promise == "I1"
     again = played(written(found.scenario))
     assert any(f"I1: {found.problem}" in problem for problem in again.problems)
+
+
+def test_a_run_is_cancelled_at_every_moment_of_it_and_no_promise_is_broken() -> None:
+    explored = explore(subject("keyed", effects=1), faults=1, recoverers=1, cancels=True)
+    assert explored, explored.violations[0].scenario
+    without = explore(subject("keyed", effects=1), faults=1, recoverers=1)
+    assert explored.complete
+    assert explored.histories > without.histories

@@ -53,6 +53,7 @@ def _dies(actor: str) -> Move:
 
 
 DELIVERED: Final = said(environment={"deliver": True})
+CANCELLED: Final = said(order="cancel", by="canceller", reason="nobody wants it")
 RESTOCKED: Final = 1000
 """Of everything that was declined: enough for whatever comes."""
 
@@ -127,6 +128,7 @@ class Branching:
         self._quiet = self.settles + 2 * self._error
         self._ages = not all(_lasting(contract, 3 * self._quiet) for contract in contracts)
         self._sets_times = not isinstance(scenario.workflow, list) or not all(map(_timeless, scenario.workflow))
+        self._cancels = scenario.cancels
         self._faults = [*self._of_requests(contracts), *self._of_writes(), *self._of_time(contracts)]
 
     def choices(self, at: Moment, left: Bounds) -> list[Choice]:
@@ -161,6 +163,8 @@ class Branching:
         if at.declined and at.rank == 0:
             before = Before.SEND if at.active is not None else Before.ANY
             yield Choice(said(environment={"restock": dict.fromkeys(at.declined, RESTOCKED)}), FAULT, before, 1000)
+        if self._cancels and at.rank == 0 and at.run is not None and not at.run.status.settled:
+            yield Choice(CANCELLED, FAULT, Before.SHARED if at.active is not None else Before.ANY, 1001)
 
     def _switches(self, at: Moment) -> Iterator[Choice]:
         """Who went on last stands still, as under SIGSTOP, and another one goes on; or another one of its own branches does."""

@@ -161,6 +161,7 @@ def explore(
     jobs: int = 1,
     progress: Progress | None = None,
     interruptible: bool = False,
+    cancels: bool = False,
 ) -> Explored:
     """Play every history of a workflow within bounds, and look in every state whether the promises I1 to I10 hold.
 
@@ -169,6 +170,7 @@ def explore(
     history. recoverers: how many processes may take the run up. seed: picks the order, and with histories_max, which stops the search, the
     sample. violations_max: after how many of them it stops, too. stores: "sqlite" or PostgreSQL URLs on which a sample of the histories is
     repeated. jobs: how many processes search, where the subject can be imported by name. is_async: of a Scenario, its `async def` form.
+    cancels: somebody may also cancel the run, at every moment, which counts as a fault.
 
     Raises NotDeterministic where the same history comes to two ends, TypeError and ValueError for what cannot be explored.
     """
@@ -179,7 +181,7 @@ def explore(
         subject, cast, is_async = workflow.scenario(), workflow.cast(), workflow.workflow.is_async
     else:
         subject, cast = workflow, coloured_cast(workflow, is_async)
-    subject = _settling(subject, cast)
+    subject = _settling(subject.model_copy(update={"cancels": cancels or subject.cancels}), cast)
     search = Search(
         subject,
         cast,
