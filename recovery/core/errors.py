@@ -361,7 +361,7 @@ class Diverged(ReplayError):
         "Run {run_id!r} no longer fits its journal at entry {seq}, step {step}: recorded {recorded}, attempted {attempted}. Nothing was sent. "
         "Pin it: register the version that it started with beside the new one, or put what has changed behind `run.patched(...)`. Migrate it: say "
         "what its steps are to the new code, with `@workflow.migrates(...)` and `recover change-version {run_id}`. Or fork it from a step that fits: "
-        "`recover fork {run_id}`."
+        "`recover fork {run_id} NEW-RUN`."
     )
 
 

@@ -7,7 +7,8 @@ read.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -64,5 +65,15 @@ def _fit(namespace: str, loaded: Loaded, workflows: Workflows) -> Fit:
     journal = MemoryJournal(namespace)
     surroundings = Surroundings(journal, SystemClock(), Committer(journal))
     if workflow.is_async:
-        return asyncio.run(AsyncDriver(surroundings).drive(fit(loaded, workflow)))
+        return _awaited(AsyncDriver(surroundings).drive(fit(loaded, workflow)))
     return finish(SyncDriver(surroundings).drive(fit(loaded, workflow)))
+
+
+def _awaited(fitting: Coroutine[Any, Any, Fit]) -> Fit:
+    """In a loop of its own: in another thread where the test itself is an `async def`."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(fitting)
+    with ThreadPoolExecutor(max_workers=1) as aside:
+        return aside.submit(asyncio.run, fitting).result()

@@ -282,6 +282,8 @@ def test_a_run_is_checked_by_its_own_version_or_by_the_one_that_is_asked_for(jou
             [own] = (await engine.check("r")).fits
             assert (own.fits, own.version, own.against) == (True, "1", "1")
             assert not (await engine.check(version="2")).fits[0].fits
+            [aside] = replay_journal([first, second], journal)  # from a test that is an `async def` itself
+            assert aside.fits
             third = await engine.check(version="3")
             assert (third.fits, third.unknown, third.exit_code) == ([], {"r": "order version 3"}, ExitCode.SETTLED)
 

@@ -59,7 +59,7 @@ def test_without_its_own_version_a_run_that_no_longer_fits_says_what_can_be_done
         "Migrate it: ",
         "`recover change-version r`",
         "Or fork it",
-        "`recover fork r`",
+        "`recover fork r NEW-RUN`",
     ):
         assert offered in str(error)
     assert "run.patched(" in str(error)
