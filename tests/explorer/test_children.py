@@ -38,11 +38,11 @@ FAMILY = Exploration(ordering, effects={reserve: booked})
 ASYNC_FAMILY = Exploration(aordering, effects={areserve: booked})
 
 
-@pytest.mark.parametrize(("what", "most"), [(FAMILY, 200), (ASYNC_FAMILY, 80)], ids=["sync", "async"])
+@pytest.mark.parametrize(("what", "most"), [(FAMILY, 100), (ASYNC_FAMILY, 60)], ids=["sync", "async"])
 def test_the_promises_hold_for_a_family(what: Exploration[..., object], most: int) -> None:
     explored = explore(what, faults=1, recoverers=1, histories_max=most)
     assert [f"{found.promise}: {found.problem}" for found in explored.violations] == []
-    assert explored.histories > 50
+    assert explored.histories >= 50
 
 
 def test_the_children_of_a_workflow_are_read_from_its_code() -> None:

@@ -394,7 +394,7 @@ def test_a_family_that_dies_at_any_point_ends_as_it_would_have(is_async: bool) -
         expected = whole.run()
     outcomes = {row.run_id: row.status for row in whole.journal.runs()}
     assert set(outcomes.values()) == {Status.COMPLETED}
-    for passage in range(0, len(points), 5 if is_async else 2):  # each kind of point is passed by parent, child and grandchild
+    for passage in range(0, len(points), 7 if is_async else 3):  # each kind of point is passed by parent, child and grandchild
         family = Family(is_async)
         with dies_at(passage):
             family.run()
@@ -801,14 +801,14 @@ def test_many_children_leave_nothing_behind_in_memory() -> None:
 
     @workflow
     def order(run: Run) -> int:
-        total = sum(run.map(lambda branch, n: branch.call_child(one(n)), range(300), limit=3))
+        total = sum(run.map(lambda branch, n: branch.call_child(one(n)), range(120), limit=3))
         gc.collect()
         assert not any(ref() is not None for ref in seen)
         return total
 
     with Engine("memory://", workflows=[order, one]) as engine:
-        assert engine.run("r", order) == sum(range(300))
-        assert len(seen) == 300
+        assert engine.run("r", order) == sum(range(120))
+        assert len(seen) == 120
 
 
 # -- cancelling --------------------------------------------------------------------------------------------------------
