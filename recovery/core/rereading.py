@@ -6,11 +6,11 @@ for, so nothing is decided, sent, asked, appended or waited for, whatever the co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from recovery.core.entries import Decision, Intent, Observation, Settled
+from recovery.core.entries import Decision, Entry, Intent, Observation, Settled, Status
 from recovery.core.errors import RunUnsettled
 from recovery.core.history import DecisionStep, EffectStep
 from recovery.core.machine import Machine, Unwind
@@ -36,6 +36,18 @@ class Rereading(Machine):
         if not isinstance(self.history.steps.get(step), DecisionStep):
             raise self._end()
         return await Machine.chosen(self, step, fingerprint, form, choose)
+
+    async def append(
+        self,
+        step: str,  # noqa: ARG002  # one signature
+        wanted: Sequence[Entry] | Callable[[int], Sequence[Entry]],
+        status: Status = Status.RUNNING,  # noqa: ARG002
+        next_look_us: int | None = None,  # noqa: ARG002
+        reason: str = "",  # noqa: ARG002
+    ) -> None:
+        """Something new would become durable: the code goes on from here as the run never did."""
+        if wanted:
+            raise self._end()
 
     async def _until(self, step: str, due_us: int) -> None:  # noqa: ARG002  # one signature
         raise self._end()
