@@ -17,6 +17,7 @@ import recovery.contracts
 import recovery.core.child_errors
 import recovery.core.effect_errors
 import recovery.core.errors
+import recovery.core.key_errors
 import recovery.core.order_errors
 import recovery.errors
 from recovery import AsyncRun, Call, Rejection, Run, Workflow, contracts, effect, workflow
@@ -272,7 +273,13 @@ def test_public_names_are_sorted_and_all_there() -> None:
 def test_every_error_is_public() -> None:
     defined = {
         name
-        for module in (recovery.core.errors, recovery.core.effect_errors, recovery.core.order_errors, recovery.core.child_errors)
+        for module in (
+            recovery.core.errors,
+            recovery.core.effect_errors,
+            recovery.core.order_errors,
+            recovery.core.child_errors,
+            recovery.core.key_errors,
+        )
         for name, value in vars(module).items()
         if isinstance(value, type) and value.__module__ in {"recovery.errors", "recovery.core.errors", "recovery.core.exitcodes"}
     }
