@@ -43,6 +43,7 @@ from tests.crash.workflows import (
 
 GENERATIONS = 50
 """Closed keys that are wanted again at most; each costs a kill between an attempt and its request."""
+ASKED, ANSWER = "go-on", "yes"
 PAUSE = timedelta(seconds=5)
 """Of a timed run, before each step; workers are in a hurry and do not wait for it."""
 APART = "~"
@@ -164,8 +165,8 @@ def key_of(run_id: str, number: int, generation: int = 0) -> str:
     return f"{run_id}:{number}:{generation}" if generation else f"{run_id}:{number}"
 
 
-FORMS = ("gather", "map", "timed", "family")
-"""How a run comes to its steps, said in front of them: each in a branch of a gather or of a map, behind a timer and a patch, or in a child. Else one after
+FORMS = ("gather", "map", "timed", "family", "answered")
+"""How a run comes to its steps, said in front of them: each in a branch of a gather or of a map, behind a timer and a patch, in a child, or, behind the first, once somebody has answered. Else one after
 the other. Only the last may be followed by doubt: of branches, several could be in it."""
 
 
@@ -230,6 +231,8 @@ def mixed(run: Run, steps: list[str]) -> Mixed:
     for number, name in numbered:
         if form == "timed":
             run.sleep(PAUSE if run.patched("paused") else 2 * PAUSE)
+        if form == "answered" and number == 2:
+            assert run.wait_for(ASKED, schema=str) == ANSWER
         outcomes.append(one(run, owner, number, name, units))
     return Mixed(plan.made_by, outcomes)
 
@@ -253,6 +256,8 @@ async def mixed_async(run: AsyncRun, steps: list[str]) -> Mixed:
     for number, name in numbered:
         if form == "timed":
             await run.sleep(PAUSE if run.patched("paused") else 2 * PAUSE)
+        if form == "answered" and number == 2:
+            assert await run.wait_for(ASKED, schema=str) == ANSWER
         outcomes.append(await one_async(run, owner, number, name, units))
     return Mixed(plan.made_by, outcomes)
 

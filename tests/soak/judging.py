@@ -24,8 +24,8 @@ from tests.soak.house import PLENTY, House, Place
 from tests.soak.playing import IN_DOUBT, SETTLED, Played
 from tests.soak.plays import Play
 
-LEGAL = {0, 3, 4, 7}
-"""How a worker may end by itself: settled, in doubt, not yet, somebody else's. A run of these plays never fails by itself."""
+LEGAL = {0, 3, 4, 7, 8}
+"""How a worker may end by itself: settled, in doubt, not yet, somebody else's, waiting for an answer. A run of these plays never fails by itself."""
 
 
 @dataclass(frozen=True)

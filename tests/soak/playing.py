@@ -14,10 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Timer
 
+from recovery import Engine
 from recovery.core.chain import Row
 from recovery.crashpoints import VARIABLE
 from tests.crash.children import Ended, Started
-from tests.crash.mixed import key_of
+from tests.crash.mixed import ANSWER, ASKED, key_of
 from tests.crash.worker import ANY, KILL, PLACE, STOP
 from tests.soak.house import House, Place
 from tests.soak.plays import PAUSES, Act, Fault, Play
@@ -84,6 +85,8 @@ class _Stage:
     """pid -> a descriptor that stands for this very process, even when it is gone."""
 
     def act(self, act: Act, number: int) -> None:
+        if number:
+            self._answer()
         held = act.around.rpartition(" ")[2] if act.around.endswith(PAUSES) else ""
         if held:
             self.house.service.kill()
@@ -98,6 +101,13 @@ class _Stage:
             time.sleep(act.delay_us / 1e6)  # no synchronisation: a random moment is what is wanted
         self._kill_around(act)
         self._all_ended(act.faults)
+
+    def _answer(self) -> None:
+        """Somebody answers what a run waits for, or will: the first answer counts, and it is given once."""
+        run = self.place.journal.find(self.played.run_id)
+        if self.play.form == "answered" and not self.played.counts["answered"] and run is not None and not run.status.settled:
+            Engine(self.place.journal).signal(self.played.run_id, ASKED, ANSWER, by="a person")
+            self.played.counts["answered"] += 1
 
     def _kill_around(self, act: Act) -> None:
         if act.around.startswith("service"):
@@ -146,6 +156,7 @@ class _Stage:
     def calm_down(self) -> None:
         """One process after the other, with nobody else about, until there is nothing left to do."""
         for number in range(CALM_MAX):
+            self._answer()
             self.played.calm.append(self.calmly(patient=number > 0))
             if self.played.calm[-1].returncode in {*SETTLED, IN_DOUBT} or self.frozen:
                 return
