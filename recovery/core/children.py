@@ -27,9 +27,6 @@ from recovery.core.orders import check_wanted, heed
 from recovery.core.resting import Rest
 from recovery.core.scopes import Limit
 
-AWAITING: Final = "child"
-"""Why a run waits that waits for a child."""
-
 JOINED: Final = "joined"
 """The gather in which a run whose workflow has ended waits for the children that nobody has waited for."""
 
@@ -210,7 +207,7 @@ def noted(history: History, step: str, child: str, error: ChildOpen, stands: Ope
         looks_us = before_us
     status = Status.IN_DOUBT if isinstance(error, ChildInDoubt) else Status.WAITING
     waits = Decision(step=step, fingerprint="", value=value | {"next_look_us": looks_us}, form=AWAITED, at_us=at_us)
-    return waits, Rest(status, looks_us, AWAITING), not same or before_us != looks_us
+    return waits, Rest(status, looks_us, f"child {child}"), not same or before_us != looks_us
 
 
 def _family(machine: Machine, step: str, to: str) -> Family:

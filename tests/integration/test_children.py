@@ -528,6 +528,7 @@ def test_a_child_in_doubt_stops_the_branch_that_waits_for_it_and_no_other(journa
             ("paying", Status.IN_DOUBT),
             ("r", Status.IN_DOUBT),
         ]
+        assert [(doubt.run_id, doubt.reason) for doubt in engine.doubt().doubts] == [("paying", "opaque"), ("r", "child paying")]
         length = len(engine.history("r"))
         assert isinstance(engine.recover("r").error, errors.ChildInDoubt)
         assert len(engine.history("r")) == length  # looking again without news appends nothing
@@ -579,7 +580,7 @@ def test_a_parent_waits_for_a_child_that_somebody_else_works_on(journal: Journal
         assert (waits.status, waits.exit_code) == (Status.WAITING, errors.ExitCode.UNRESOLVED)
         row = journal.find("r")
         assert row is not None
-        assert (row.status, row.owner, row.reason) == (Status.WAITING, None, "child")
+        assert (row.status, row.owner, row.reason) == (Status.WAITING, None, "child slow")
         due_us, length = row.next_look_us, len(engine.history("r"))
         assert isinstance(engine.recover("r").error, errors.ChildOpen)
         assert (len(engine.history("r")), journal.find("r").next_look_us) == (length, due_us)  # type: ignore[union-attr]  # it is there
