@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from recovery.claims import World, existing
-from recovery.core.entries import BRANCHES, PATCHED, OutcomeKind, Status
+from recovery.core.entries import PATCHED, PUBLISHED, OutcomeKind, Status
 from recovery.core.errors import ExitCode, RecoveryError, ReplayError, RunForgotten, RunUnsettled, UsageError
 from recovery.core.ids import ROOT, Epoch, branch_of, check_run_id, step_id
 from recovery.core.machine import Unwind
@@ -74,6 +74,10 @@ class Checked:
         return ExitCode.worst(codes)
 
 
+_UNASKED = frozenset({PATCHED, PUBLISHED})
+"""Notes that have no place among the steps: a replay may make one that was not made."""
+
+
 @dataclass(slots=True)
 class Fitting(Rehearsal):
     """A machine that goes on in every branch as far as its record goes. came_to: how the run was settled; None: it is open."""
@@ -95,8 +99,8 @@ class Fitting(Rehearsal):
         return self.stop(RunUnsettled(run_id=self.history.run_id, status="replayed", reason=""), branch_of(step))
 
     def misses(self) -> bool:
-        """Whether the code made branches that a run which has ended did not."""
-        return self.came_to is OutcomeKind.APPLIED and any(entry.form == BRANCHES for entry in self.unsaid(1))
+        """Whether the code noted of itself what a run that has ended did not."""
+        return self.came_to is OutcomeKind.APPLIED and any(entry.form not in _UNASKED for entry in self.unsaid(1))
 
 
 async def fit(loaded: Loaded, workflow: Workflow[..., Any]) -> Fit:
@@ -147,7 +151,7 @@ async def _replayed(
             machine.then = _then(came)
             machine.check_complete()
             if machine.misses():
-                raise machine.diverge(ROOT, "the end of the run", "branches that it did not have")
+                raise machine.diverge(ROOT, "the end of the run", "branches or an undoing that it did not have")
     except Unwind:
         pass
     except BaseExceptionGroup:  # a TaskGroup wraps the Unwind; others are raised again

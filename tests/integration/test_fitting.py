@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
-from recovery import AsyncEngine, AsyncRun, Call, Engine, Environment, Run, Secret, Status, effect, errors, workflow
+from recovery import Answer, AsyncEngine, AsyncRun, Call, Effect, Engine, Environment, Run, Secret, Status, effect, errors, workflow
 from recovery.core.errors import ExitCode
 from recovery.operators.fitting import Checked
 from recovery.ports import Journal
@@ -290,3 +291,108 @@ def test_a_run_is_checked_by_its_own_version_or_by_the_one_that_is_asked_for(jou
     with pytest.raises(Killed):
         asyncio.run(play())
     assert shop.sent == {}
+
+
+class Touched(BaseException):
+    """Something of the user's was called that a replay must leave alone."""
+
+
+def touched(*_given: Any, **_named: Any) -> Any:
+    raise Touched
+
+
+def untouchable() -> Effect[..., Any]:
+    @effect(keyed(), environment=Environment("shop"), name="pay", timeout=TIMEOUT)
+    def pay(call: Call, *, cents: int) -> int:
+        raise Touched
+
+    @pay.probe
+    def find(call: Call, *, cents: int) -> Answer[int]:
+        raise Touched
+
+    @pay.compensation(keyed())
+    def refund(call: Call, outcome: int, *, cents: int) -> None:
+        raise Touched
+
+    return pay
+
+
+PAY = untouchable()
+
+
+@workflow
+def other(run: Run) -> int:
+    raise Touched
+
+
+def in_a_deadline(run: Run) -> None:
+    with run.deadline(timedelta(minutes=1)), run.saga("s"):
+        run.perform(PAY(cents=1))
+
+
+VERBS: dict[str, Any] = {
+    "decide": lambda run: run.decide("a", touched),
+    "perform": lambda run: run.perform(PAY(cents=1)),
+    "attempt": lambda run: run.attempt(PAY(cents=1)),
+    "now": lambda run: run.now(),
+    "random": lambda run: run.random(),
+    "uuid": lambda run: run.uuid(),
+    "sleep": lambda run: run.sleep(timedelta(days=1)),
+    "wait_for": lambda run: run.wait_for("a", schema=int),
+    "receive": lambda run: run.receive("a", schema=int),
+    "start": lambda run: run.start(other()).run_id,
+    "call_child": lambda run: run.call_child(other()),
+    "publish": lambda run: run.publish("a", 1),
+    "deadline and saga": in_a_deadline,
+    "compensate": lambda run: run.compensate(),
+    "gather": lambda run: run.gather(lambda b: b.decide("a", touched), lambda b: b.perform(PAY(cents=1))),
+    "map": lambda run: run.map(lambda b, cents: b.perform(PAY(cents=cents)), [1, 2]),
+    "patched": lambda run: run.patched("a") and run.decide("a", touched),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_replay_does_nothing_whatever_the_code_has_become(verb: str) -> None:
+    """Behind the record of an open run stands each thing that a run can do: none of it is done."""
+    journal = open_journal("memory://")
+
+    def ordering(then: Any) -> AnyWorkflow:
+        @workflow(name="order")
+        def order(run: Run) -> str:
+            run.decide("first", lambda: 1)
+            then(run)
+            return "done"
+
+        return order
+
+    with pytest.raises(Touched):
+        Engine(journal).run("r", ordering(touched))
+    before = journal.load("r"), journal.inbox("r"), journal.runs()
+    flow = ordering(VERBS[verb])
+    [fit] = Engine(journal, workflows=[flow, other]).check().fits
+    assert (fit.fits, fit.error) == (True, None)
+    assert fit.then
+    assert replay_journal([flow, other], exported(journal, "r"))[0].fits
+    assert (journal.load("r"), journal.inbox("r"), journal.runs()) == before
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_run_that_has_ended_fits_no_code_that_would_do_more(verb: str) -> None:
+    journal = open_journal("memory://")
+
+    def ordering(then: Any) -> AnyWorkflow:
+        @workflow(name="order")
+        def order(run: Run) -> str:
+            run.decide("first", lambda: 1)
+            then(run)
+            return "done"
+
+        return order
+
+    Engine(journal).run("r", ordering(lambda _run: None))
+    before = journal.load("r"), journal.inbox("r"), journal.runs()
+    [fit] = Engine(journal, workflows=[ordering(VERBS[verb]), other]).check(settled=True).fits
+    assert fit.fits is (verb in {"patched", "publish"}), fit.error
+    if not fit.fits:
+        assert isinstance(fit.error, errors.Diverged)
+    assert (journal.load("r"), journal.inbox("r"), journal.runs()) == before
