@@ -27,7 +27,7 @@ QUIET: Final = "quiet"
 """The name of the timer that an undoing waits for."""
 
 BY_HAND: Final = "by-hand"
-"""The name of the step that asks a person."""
+"""The name of the step that asks a person, and of its effect."""
 
 _UNDONE: Final = frozenset({OutcomeKind.APPLIED, OutcomeKind.APPLIED_WITHOUT_VALUE})
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from recovery.claims import World
+from recovery.core.compensating import BY_HAND
 from recovery.core.contracts import Contract
 from recovery.core.entries import JSON, Answered, AnswerKind, Observation, Override, Settled, Source, Verb
 from recovery.core.evidence import cancels
@@ -102,7 +103,7 @@ def explained(stands: Standing) -> Explanation:
         evidence=tuple(piece for piece in pieces if piece.seq in seqs),
         also=tuple(piece for piece in pieces if piece.seq not in seqs),
         assumptions=assumptions,
-        advice=_advice(row, settled),
+        advice=_advice(row, effect),
         next_look_us=None if settled is not None else judgement.next_look_us,
         timing=judgement.timing,
         changes=tuple(changes),
@@ -114,8 +115,12 @@ def explained(stands: Standing) -> Explanation:
     )
 
 
-def _advice(row: Row, settled: Settled | None) -> str:
-    if settled is not None:
+def _advice(row: Row, effect: EffectStep) -> str:
+    undoes, by_hand = effect.intent.undoes, effect.intent.effect == BY_HAND
+    if undoes and by_hand and effect.settled is None:
+        said = "say so (`recover resolve`: --applied where you undid it, --not-executed where it stays)"
+        return f"{undoes} is to be undone and cannot be by itself. Undo it in the environment, or leave it, and {said}."
+    if effect.settled is not None:
         return "It is settled, and that is final. What speaks against it is recorded when it arrives."
     if row.parking is not None:
         return SETTLED_BY[row.parking]

@@ -33,12 +33,19 @@ from recovery.core.comparison import Compared
 from recovery.core.contracts import Contract
 from recovery.core.entries import UNDOING, Decision, Intent, OutcomeKind, Settled
 from recovery.ports import Journal
+from recovery.storage import open_journal
 from recovery.testing import ManualClock
 
 from .world import QUICK, AnyWorkflow, Killed, keyed
 
 OPAQUE = contracts.Opaque()
 WORD: dict[str, Any] = {"by": "ann", "reason": "seen to", "evidence": "telephone"}
+
+
+@pytest.fixture(name="memory")
+def _memory() -> Journal:
+    """For what does not depend on the store."""
+    return open_journal("memory://")
 
 
 class Refused(Rejection):
@@ -157,7 +164,7 @@ def test_an_async_saga_does_the_same(journal: Journal) -> None:
     assert works.done == ["take A", "take B", "give B", "give A"]
 
 
-def test_a_saga_that_comes_to_its_end_undoes_and_records_nothing(journal: Journal) -> None:
+def test_a_saga_that_comes_to_its_end_undoes_and_records_nothing(memory: Journal) -> None:
     works = Works()
     take = works.take()
 
@@ -166,12 +173,12 @@ def test_a_saga_that_comes_to_its_end_undoes_and_records_nothing(journal: Journa
         with run.saga("booking"):
             return run.perform(take(part="A"))
 
-    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+    with Engine(memory, workflows=[book], clock=ManualClock()) as engine:
         assert engine.run("r", book) == "take-A"
         assert [type(entry).__name__ for entry in engine.history("r")] == ["Opened", "Intent", "Settled", "Settled"]
 
 
-def test_an_outer_saga_undoes_what_an_inner_one_has_not(journal: Journal) -> None:
+def test_an_outer_saga_undoes_what_an_inner_one_has_not(memory: Journal) -> None:
     works = Works(refuses={"take no", "take never"})
     take = works.take()
 
@@ -189,12 +196,12 @@ def test_an_outer_saga_undoes_what_an_inner_one_has_not(journal: Journal) -> Non
                 run.perform(take(part="D"))
             run.perform(take(part="never"))
 
-    with Engine(journal, workflows=[book], clock=ManualClock()) as engine, pytest.raises(errors.RunFailed):
+    with Engine(memory, workflows=[book], clock=ManualClock()) as engine, pytest.raises(errors.RunFailed):
         engine.run("r", book)
     assert works.done == ["take A", "take B", "take C", "give C", "take D", "give D", "give B", "give A"]
 
 
-def test_compensate_undoes_once_what_the_run_has_applied(journal: Journal) -> None:
+def test_compensate_undoes_once_what_the_run_has_applied(memory: Journal) -> None:
     works = Works()
     take = works.take()
 
@@ -206,13 +213,13 @@ def test_compensate_undoes_once_what_the_run_has_applied(journal: Journal) -> No
         second, third = run.compensate(), run.compensate()
         return [*first.undone, "|", *second.undone, "|", *third.undone]
 
-    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+    with Engine(memory, workflows=[book], clock=ManualClock()) as engine:
         assert engine.run("r", book) == ["take#1", "|", "take#2", "|"]
         assert engine.run("r", book) == ["take#1", "|", "take#2", "|"]
     assert works.done == ["take A", "give A", "take B", "give B"]
 
 
-def test_branches_are_undone_in_the_order_of_their_outcomes(journal: Journal) -> None:
+def test_branches_are_undone_in_the_order_of_their_outcomes(memory: Journal) -> None:
     works = Works(refuses={"take no"})
     take = works.take()
 
@@ -225,7 +232,7 @@ def test_branches_are_undone_in_the_order_of_their_outcomes(journal: Journal) ->
             run.gather(part("A"), part("B"), part("C"), limit=1)
             run.perform(take(part="no"))
 
-    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+    with Engine(memory, workflows=[book], clock=ManualClock()) as engine:
         with pytest.raises(errors.RunFailed):
             engine.run("r", book)
         settled = [entry.step for entry in engine.history("r") if isinstance(entry, Settled)]
@@ -306,7 +313,7 @@ def test_an_undoing_in_doubt_parks_and_goes_on_behind_a_persons_word(journal: Jo
     assert works.done == ["take A", "take B", "give B", "give A"]
 
 
-def test_what_is_in_doubt_is_not_undone(journal: Journal) -> None:
+def test_what_is_in_doubt_is_not_undone(memory: Journal) -> None:
     works = Works()
     take = works.take(contract=OPAQUE)
 
@@ -320,7 +327,7 @@ def test_what_is_in_doubt_is_not_undone(journal: Journal) -> None:
         raise ConnectionError
 
     works.fails["take B"] = is_lost
-    with Engine(journal, workflows=[book], clock=ManualClock()) as engine, pytest.raises(errors.EffectInDoubt):
+    with Engine(memory, workflows=[book], clock=ManualClock()) as engine, pytest.raises(errors.EffectInDoubt):
         engine.run("r", book)
     assert works.done == ["take A", "take B"]
 
@@ -346,7 +353,7 @@ def test_copies_that_no_record_answers_are_waited_for(journal: Journal) -> None:
     assert works.done == ["take A", "give A"]
 
 
-def test_a_deadline_that_has_passed_does_not_keep_anything_from_being_undone(journal: Journal) -> None:
+def test_a_deadline_that_has_passed_does_not_keep_anything_from_being_undone(memory: Journal) -> None:
     works = Works()
     take = works.take()
     clock = ManualClock()
@@ -362,7 +369,7 @@ def test_a_deadline_that_has_passed_does_not_keep_anything_from_being_undone(jou
             return "too late"
         return "in time"
 
-    with Engine(journal, workflows=[book], clock=clock) as engine:
+    with Engine(memory, workflows=[book], clock=clock) as engine:
         assert engine.run("r", book) == "too late"
         assert engine.run("r", book) == "too late"
     assert works.done == ["take A", "give A"]
@@ -405,11 +412,12 @@ def test_compensate_tells_what_a_person_has_said(journal: Journal) -> None:
         for said in (OutcomeKind.APPLIED, OutcomeKind.NOT_EXECUTED):
             with pytest.raises(errors.CompensationStuck, match="tell has no compensation") as stuck:
                 engine.run("r", book)
+            assert "is to be undone and cannot be by itself" in engine.explain("r", stuck.value.step).advice
             engine.resolve("r", stuck.value.step, said, **WORD)
         assert engine.run("r", book) == Compensated(undone=("take#1",), by_hand=("tell#2",), left=("tell#1",))
 
 
-def test_a_saga_refuses_what_it_could_not_undo_before_it_is_sent(journal: Journal) -> None:
+def test_a_saga_refuses_what_it_could_not_undo_before_it_is_sent(memory: Journal) -> None:
     works = Works()
     take, tell = works.take(), works.tell()
 
@@ -429,7 +437,7 @@ def test_a_saga_refuses_what_it_could_not_undo_before_it_is_sent(journal: Journa
             run.perform(take(part="A"))
             raise ValueError
 
-    with Engine(journal, workflows=[careless, careful], clock=ManualClock()) as engine:
+    with Engine(memory, workflows=[careless, careful], clock=ManualClock()) as engine:
         with pytest.raises(errors.DefinitionError, match=r"tell.*no compensation"):
             engine.run("r", careless)
         assert works.done == ["take A"], "better code can go on from here"
@@ -439,7 +447,7 @@ def test_a_saga_refuses_what_it_could_not_undo_before_it_is_sent(journal: Journa
     assert works.done == ["take A", "tell hello", "take A", "give A"]
 
 
-def test_an_interrupt_undoes_nothing(journal: Journal) -> None:
+def test_an_interrupt_undoes_nothing(memory: Journal) -> None:
     works = Works()
     take = works.take()
     interrupts = [KeyboardInterrupt]
@@ -452,14 +460,14 @@ def test_an_interrupt_undoes_nothing(journal: Journal) -> None:
                 raise interrupts.pop()
             return run.perform(take(part="B"))
 
-    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+    with Engine(memory, workflows=[book], clock=ManualClock()) as engine:
         with pytest.raises(KeyboardInterrupt):
             engine.run("r", book)
         assert engine.run("r", book) == "take-B"
     assert works.done == ["take A", "take B"]
 
 
-def test_a_changed_workflow_that_no_longer_reaches_what_it_undoes_diverges(journal: Journal) -> None:
+def test_a_changed_workflow_that_no_longer_reaches_what_it_undoes_diverges(memory: Journal) -> None:
     works = Works()
     take = works.take()
     parts = ["A", "B"]
@@ -471,7 +479,7 @@ def test_a_changed_workflow_that_no_longer_reaches_what_it_undoes_diverges(journ
         run.compensate()
         raise KeyboardInterrupt
 
-    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+    with Engine(memory, workflows=[book], clock=ManualClock()) as engine:
         with pytest.raises(KeyboardInterrupt):
             engine.run("r", book)
         parts.pop()
@@ -480,7 +488,7 @@ def test_a_changed_workflow_that_no_longer_reaches_what_it_undoes_diverges(journ
         assert [entry.value["undoes"] for entry in engine.history("r") if isinstance(entry, Decision) and entry.form == UNDOING]
 
 
-def test_what_was_undone_is_not_lost(journal: Journal) -> None:
+def test_what_was_undone_is_not_lost(memory: Journal) -> None:
     works = Works(refuses={"take B"})
     take = works.take(contract=keyed(lookup=contracts.Lookup()))
 
@@ -490,7 +498,7 @@ def test_what_was_undone_is_not_lost(journal: Journal) -> None:
             run.perform(take(part="A"))
             run.perform(take(part="B"))
 
-    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+    with Engine(memory, workflows=[book], clock=ManualClock()) as engine:
         with pytest.raises(errors.RunFailed):
             engine.run("r", book)
         works.receipts.clear()  # a service that keeps nothing of what was given back
@@ -502,7 +510,7 @@ def test_what_was_undone_is_not_lost(journal: Journal) -> None:
 # -- whole runs, and runs that nobody wants any more -------------------------------------------------------------------
 
 
-def test_a_run_that_fails_undoes_what_it_has_applied_if_its_workflow_says_so(journal: Journal) -> None:
+def test_a_run_that_fails_undoes_what_it_has_applied_if_its_workflow_says_so(memory: Journal) -> None:
     works = Works(refuses={"take C"})
     take = works.take()
 
@@ -511,7 +519,7 @@ def test_a_run_that_fails_undoes_what_it_has_applied_if_its_workflow_says_so(jou
         for part in ("A", "B", "C"):
             run.perform(take(part=part))
 
-    with Engine(journal, workflows=[book], clock=ManualClock()) as engine:
+    with Engine(memory, workflows=[book], clock=ManualClock()) as engine:
         for _ in range(2):
             with pytest.raises(errors.RunFailed, match="Refused"):
                 engine.run("r", book)
@@ -579,7 +587,7 @@ def test_a_cancel_lets_an_undoing_come_to_its_end(journal: Journal) -> None:
     assert works.done == ["take A", "take B", "give B", "give A"]
 
 
-def test_a_saga_says_that_a_cancel_leaves_it_as_it_is(journal: Journal) -> None:
+def test_a_saga_says_that_a_cancel_leaves_it_as_it_is(memory: Journal) -> None:
     works = Works()
     take = works.take()
 
@@ -589,14 +597,14 @@ def test_a_saga_says_that_a_cancel_leaves_it_as_it_is(journal: Journal) -> None:
             run.perform(take(part="A"))
             run.sleep(timedelta(hours=1))
 
-    with Engine(journal, workflows=[book], clock=ManualClock(), budget=QUICK) as engine:
+    with Engine(memory, workflows=[book], clock=ManualClock(), budget=QUICK) as engine:
         with pytest.raises(errors.TimerPending):
             engine.run("r", book)
         assert engine.cancel("r", by="ann", reason="no longer needed").status is Status.CANCELLED
     assert works.done == ["take A"]
 
 
-def test_a_workflow_that_undoes_cancelled_runs_undoes_all_of_one(journal: Journal) -> None:
+def test_a_workflow_that_undoes_cancelled_runs_undoes_all_of_one(memory: Journal) -> None:
     works = Works()
     take, tell = works.take_async(), works.tell()
 
@@ -606,7 +614,7 @@ def test_a_workflow_that_undoes_cancelled_runs_undoes_all_of_one(journal: Journa
         await run.sleep(timedelta(hours=1))
 
     async def story() -> None:
-        async with AsyncEngine(journal, workflows=[book], clock=ManualClock(), budget=QUICK) as engine:
+        async with AsyncEngine(memory, workflows=[book], clock=ManualClock(), budget=QUICK) as engine:
             with pytest.raises(errors.TimerPending):
                 await engine.run("r", book)
             assert (await engine.cancel("r", by="ann", reason="no longer needed")).status is Status.CANCELLED
