@@ -40,7 +40,7 @@ replay: $(VENV)/.test ## every scenario on memory, SQLite and PostgreSQL, each i
 	$(BIN)/python -m tests.scenarios
 
 sweep: $(VENV)/.test ## scenarios and orders with a crash at every place, not at a sample of them
-	RECOVERY_SWEEP=full $(BIN)/python -m pytest -q --timeout 3600 tests/scenarios/test_sweep.py tests/crash/test_orders.py tests/crash/test_contradictions.py
+	RECOVERY_SWEEP=full $(BIN)/python -m pytest -q --timeout 3600 tests/scenarios/test_sweep.py tests/crash/test_orders.py tests/crash/test_contradictions.py tests/crash/test_sagas.py
 
 matrix: $(VENV)/.test ## every contract under every fault at every crash point, not a sample of them
 	RECOVERY_MATRIX=$${RECOVERY_MATRIX:-full} $(BIN)/python -m pytest -q -s --timeout 3600 tests/scenarios/test_matrix.py
