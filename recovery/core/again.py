@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from recovery.core.entries import Decision, OutcomeKind, Settled
 from recovery.core.errors import RecoveryError
-from recovery.core.history import DecisionStep, EffectStep
+from recovery.core.history import DecisionStep, EffectStep, Step
 from recovery.core.ids import branch_of
 from recovery.core.machine import Machine
 from recovery.core.operations import Decide, Decided, Draw, Now
@@ -76,7 +76,7 @@ async def performed(
     make: the request of a step, of the first logical effect or a later one. cause_of: the class of a rejection after which the effect is wanted again;
     "" for any other outcome."""
     settled, generation = await machine.perform(step, make(step, 1)), 1
-    first = machine.history.steps[step]
+    began_us = _began_us(machine.history.steps[step])
     causes: list[str] = []
     while True:
         cause = cause_of(settled) if settled.outcome is OutcomeKind.REJECTED else ""
@@ -86,8 +86,7 @@ async def performed(
             return settled
         pause_us: int | None = 0
         if not recorded:
-            assert isinstance(first, EffectStep), "what was performed is an effect"
-            pause_us = policy.pause_us(causes, await Now() - first.intent.at_us, await Draw())
+            pause_us = policy.pause_us(causes, await Now() - began_us, await Draw())
         if pause_us is None:
             return settled
         await machine.sleep(machine.begin(PAUSE, step, awaited=False), None, pause_us, cause)
@@ -107,6 +106,11 @@ async def _unless_refused(machine: Machine, step: str, performing: Coroutine[Any
     except RecoveryError as error:
         machine.steps.unrecorded[branch_of(step)] = error
         raise
+
+
+def _began_us(recorded: Step) -> int:
+    """When an effect was first wanted, or taken over from another run."""
+    return recorded.intent.at_us if isinstance(recorded, EffectStep) else recorded.decision.at_us
 
 
 def _gone_on(machine: Machine, step: str) -> bool:

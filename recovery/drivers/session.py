@@ -184,7 +184,7 @@ class Session:
             return self.outcome(step, bound, request.key, await self.machine.perform(step, request))
         wanted = Wanting(bound, bound.retry, key, self.request)
         settled = await again.performed(self.machine, step, bound.retry, wanted.request, wanted.cause_of)
-        return self.outcome(settled.step, bound, self.machine.requests[settled.step].key, settled)
+        return self.outcome(settled.step, bound, wanted.keys[settled.step], settled)
 
     async def compensate(self, step: str, reached: Sequence[str]) -> Compensated:
         """Undo what has been applied of the effects at these steps."""

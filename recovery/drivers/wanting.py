@@ -7,7 +7,7 @@ that the environment has already refused.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from recovery.core.entries import Settled
@@ -24,11 +24,14 @@ class Wanting:
     retry: Retry
     key: str | None
     requested: Callable[[str, Bound[Any], str | None], Request]
+    keys: dict[str, str] = field(default_factory=dict)  # by step
 
     def request(self, step: str, generation: int) -> Request:
         """What would be written into a new intent: the first one under the key itself, the second under `KEY~2`, and so on."""
         key = self.key if self.key is None or generation == 1 else f"{self.key}~{generation}"
-        return self.requested(step, self.bound, key)
+        request = self.requested(step, self.bound, key)
+        self.keys[step] = request.key
+        return request
 
     def cause_of(self, settled: Settled) -> str:
         """The class of a rejection after which it is wanted again; "" where the policy names none."""
