@@ -39,15 +39,14 @@ def unwritten() -> None:
 
 
 def freezing() -> None:
-    append_one = sqlite._append_one
+    insert_member = sqlite._insert_member
 
-    def freeze(connection: Any, member: Append) -> Any:
-        result = append_one(connection, member)
+    def freeze(cursor: Any, number: int, member: Append) -> None:
+        insert_member(cursor, number, member)
         if any(row.kind == "intent" for row in member.rows):
             os.kill(os.getpid(), signal.SIGSTOP)
-        return result
 
-    sqlite._append_one = freeze
+    sqlite._insert_member = freeze
 
 
 def impatient() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field, is_dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from recovery.claims import World, existing, find, held_while, take, visit
@@ -19,14 +20,14 @@ from recovery.core.entries import Answered, AnswerKind, Attempt, Intent, Observa
 from recovery.core.errors import FencedOut, RecoveryError
 from recovery.core.history import EffectStep, History, fold
 from recovery.core.ids import ROOT
-from recovery.core.operations import Append, Boot, Now, Op, Sleep, Use
+from recovery.core.operations import Append, Boot, Commit, Now, Op, Sleep, Use
 from recovery.core.policy import Budget, Lease
 from recovery.definitions.recovered import Recovered
 from recovery.definitions.registry import Workflows
+from recovery.offspring import opened
 from recovery.operators.claiming import Claimed
 from recovery.operators.holding import fence
-from recovery.ports import Evidence, Owner, RunRow
-from recovery.reconciler import _open
+from recovery.ports import Evidence, Journal, Owner, RunRow
 from recovery.storage.reading import Loaded
 from recovery.storage.writer import Writer, writer_of
 
@@ -171,7 +172,7 @@ class Workers:
 
     async def _opener(self, seen: _Seen, world: World) -> str:
         """Starts the run, or goes on with what another has started."""
-        if await find(RUN) is None and (mine := await _open(world, RUN, self._entry)) is not None:
+        if await find(RUN) is None and (mine := await opened(world, RUN, self._entry, Status.RUNNING)) is not None:
             return await self._owner(seen, world, mine)
         return await self._claimant(seen, world)
 
@@ -318,5 +319,12 @@ def _on(procedure: Coroutine[Op[Any], Any, str], seen: _Seen, value: Any) -> Op[
         operation = procedure.send(value)
     while isinstance(operation, Now):
         operation = procedure.send(WALL_US[seen.name])
+    if isinstance(operation, Commit):  # by itself: who shares a commit is no matter of the protocol
+        operation = Use(partial(_append, operation.append))
     assert isinstance(operation, Use | Boot | Sleep), operation
     return operation
+
+
+def _append(append: Any, journal: Journal) -> Any:
+    [result] = journal.append([append])
+    return result
