@@ -137,7 +137,7 @@ def recover(
             metavar="SECONDS",
             min=0,
             max=_SECONDS_MAX,
-            help="How long to wait for either. Default: as the app says, or 60.",
+            help="How long to wait for either, and for an answer that the run waits for. Default: as the app says, or 60, and for no answer.",
         ),
     ] = None,
     as_json: Json = False,

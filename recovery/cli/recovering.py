@@ -20,6 +20,7 @@ from recovery.cli.target import Target, finished
 from recovery.core.errors import AppNotFound, ExitCode, WorkflowUnknown
 from recovery.core.ids import check_run_id
 from recovery.core.operations import Sleep
+from recovery.core.policy import Budget
 from recovery.definitions.recovered import Recovered
 from recovery.engine import AsyncEngine
 from recovery.ports import RunRow
@@ -35,13 +36,18 @@ MAX_WAIT: Final = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long the command may wait, for a run's owner and for named times. None: nobody said."""
+    """How long the command may wait, for a run's owner, for named times and, where somebody said how long, for an answer. None: nobody said."""
 
     max_wait: timedelta | None = None
 
     def for_times(self, engine: AnyEngine) -> timedelta:
         own = MAX_WAIT if engine.budget.max_wait is None else engine.budget.max_wait
         return own if self.max_wait is None else self.max_wait
+
+    def budget(self, engine: AnyEngine) -> Budget:
+        """The engine's, with this patience."""
+        answers = engine.budget.max_answer_wait if self.max_wait is None else self.max_wait
+        return replace(engine.budget, max_wait=self.for_times(engine), max_answer_wait=answers)
 
     def for_owner(self, engine: AnyEngine) -> timedelta:
         """Unless somebody said less, long enough for the lease of a silent owner to end."""
@@ -67,7 +73,7 @@ def recover(
         before = engine.journal.find(run_id)
         with progress(output) as tell:
             if redrive is not None:
-                budget = replace(engine.budget, max_wait=patience.for_times(engine))
+                budget = patience.budget(engine)
                 what: Recovered[Any] = finished(
                     engine.redrive(run_id, redrive.step, by=redrive.by, reason=redrive.reason, budget=budget)
                 )
@@ -101,7 +107,7 @@ def appended_since(engine: AnyEngine, before: RunRow | None, loaded: Loaded) -> 
 def _recovered(
     target: Target, engine: AnyEngine, run_id: str, patience: Patience, tell: Any, if_head: str | None
 ) -> Recovered[Any]:
-    budget, owner_wait = replace(engine.budget, max_wait=patience.for_times(engine)), patience.for_owner(engine)
+    budget, owner_wait = patience.budget(engine), patience.for_owner(engine)
     try:
         if isinstance(engine, AsyncEngine):
             return asyncio.run(engine.recover(run_id, wait_for_owner=owner_wait, budget=budget, progress=tell, if_head=if_head))

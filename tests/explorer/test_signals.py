@@ -25,9 +25,9 @@ SUBJECTS = {
 
 @pytest.mark.parametrize(("subject", "is_async"), [("two answers", False), ("a chat", True), ("an approval", True)])
 def test_the_promises_hold_whenever_people_speak(subject: str, is_async: bool) -> None:
-    explored = explore(SUBJECTS[subject], faults=1, recoverers=2, histories_max=25, is_async=is_async)
+    explored = explore(SUBJECTS[subject], faults=1, recoverers=2, histories_max=15, is_async=is_async)
     assert [f"{found.promise}: {found.problem}" for found in explored.violations] == []
-    assert explored.histories == 25
+    assert explored.histories == 15
 
 
 def test_people_speak_between_any_two_steps() -> None:

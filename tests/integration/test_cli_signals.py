@@ -95,6 +95,13 @@ def test_a_run_is_asked_about_answered_and_goes_on(typed: Typed) -> None:
     assert (ended.exit_code, document(ended)["outcome"]["value"]) == (0, "2 units: quickly")
 
 
+def test_a_command_looks_for_an_answer_as_long_as_it_was_told_to(typed: Typed) -> None:
+    assert typed("--run-id", "r1", "--max-wait", "0.1").exit_code == 8
+    answer(typed, '{"approved": false}', "ann", "--about", about(typed))
+    typed("send", "r1", "notes", "--value", '"no"', "--by", "ann")
+    assert typed("--run-id", "r1", "--max-wait", "60").exit_code == 0
+
+
 def test_the_reports_say_it_in_words(typed: Typed) -> None:
     told = typed("waits", app=False).stdout
     for part in ("run r1", "the answer to approval", "Approval, by ann, bob", 'buy {"units": 2}', about(typed)[:12]):

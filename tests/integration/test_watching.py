@@ -24,7 +24,7 @@ from .world import Killed, Shop, keyed
 Steps = Generator[Any, Any, Any]
 NOW = timedelta(0)
 
-PLACES = [("memory", "async"), ("sqlite", "sync"), ("postgresql", "async")]
+PLACES = [("sqlite", "async"), ("postgresql", "sync")]
 
 
 @pytest.fixture(params=PLACES, ids="-".join)
