@@ -17,6 +17,7 @@ from pydantic import BaseModel, TypeAdapter
 from recovery.core.errors import DefinitionError
 from recovery.core.showing import VERSIONED
 from recovery.redaction import MARK
+from recovery.undated import Current, Dating
 
 C = TypeVar("C", bound=type)
 
@@ -41,10 +42,6 @@ class Declared:
 
 class Outdated(Exception):
     """A stored value cannot be brought up to date. One clause, which does not quote the value."""
-
-
-class Current(dict[str, Any]):
-    """The JSON of a value that said its version, brought up to date: whatever does not fit in it, no guess does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +139,12 @@ class Models:
 
     def dated(self, tree: Any) -> Any:
         """The JSON of a value, with each model that says no version and stands in a place of its own brought up to date. Raises Outdated."""
-        return _Dating().walked(self._schema, [tree])[0]  # a codec's adapter is of a one-tuple
+        return Dating(_undated).walked(self._schema, [tree])[0]  # a codec's adapter is of a one-tuple
+
+
+def _undated(cls: type, value: dict[str, Any]) -> Any:
+    declared = declared_of(cls)
+    return value if declared is None or UNDATED not in declared.upcasters else _brought(declared, UNDATED, value)
 
 
 def _brought(declared: Declared, version: int, value: Any) -> Any:
@@ -229,80 +231,6 @@ def _classes(schema: Any) -> Iterator[type]:
             waiting += [inner for name, inner in part.items() if name != "metadata" and isinstance(inner, dict | list | tuple)]
         elif isinstance(part, list | tuple):
             waiting += [inner for inner in part if isinstance(inner, dict | list | tuple)]
-
-
-_WRAPPERS: Final = frozenset({"function-before", "function-after", "function-wrap", "default", "nullable"})
-
-
-class _Dating:
-    """A walk along a core schema and a JSON tree at once. Where both have several readings, it goes no further."""
-
-    def __init__(self) -> None:
-        self._definitions: dict[str, Any] = {}
-
-    def walked(self, schema: Any, tree: Any) -> Any:
-        if isinstance(tree, Current):
-            return tree
-        match schema.get("type"):
-            case "definitions":
-                self._definitions |= {part["ref"]: part for part in schema["definitions"] if "ref" in part}
-                return self.walked(schema["schema"], tree)
-            case "definition-ref":
-                return self.walked(self._definitions.get(schema["schema_ref"], {}), tree)
-            case "model" | "dataclass":
-                declared = declared_of(schema["cls"])
-                if isinstance(tree, dict) and declared is not None and UNDATED in declared.upcasters:
-                    tree = _brought(declared, UNDATED, tree)
-                return self.walked(schema["schema"], tree)
-            case "model-fields" | "typed-dict":
-                return self._fields(schema["fields"].items(), tree)
-            case "dataclass-args":
-                return self._fields([(item["name"], item) for item in schema["fields"]], tree)
-            case "list" | "set" | "frozenset":
-                inner = schema.get("items_schema", {})
-                return [self.walked(inner, item) for item in tree] if isinstance(tree, list) else tree
-            case "tuple":
-                return self._tuple(schema, tree)
-            case "dict":
-                inner = schema.get("values_schema", {})
-                return {key: self.walked(inner, item) for key, item in tree.items()} if isinstance(tree, dict) else tree
-            case "union":
-                return self._union([choice[0] if isinstance(choice, tuple) else choice for choice in schema["choices"]], tree)
-            case kind if kind in _WRAPPERS:
-                return tree if tree is None else self.walked(schema["schema"], tree)
-            case _:
-                return tree
-
-    def _fields(self, items: Any, tree: Any) -> Any:
-        if not isinstance(tree, dict):
-            return tree
-        inner = {_key(name, item): item.get("schema", {}) for name, item in items}
-        return {key: self.walked(inner[key], item) if key in inner else item for key, item in tree.items()}
-
-    def _tuple(self, schema: Any, tree: Any) -> Any:
-        if not isinstance(tree, list):
-            return tree
-        of, rest = schema["items_schema"], schema.get("variadic_item_index")
-        if rest is not None and len(of) == 1:
-            of = of * len(tree)
-        return [self.walked(inner, item) for inner, item in zip(of, tree, strict=False)] if len(of) == len(tree) else tree
-
-    def _union(self, choices: list[Any], tree: Any) -> Any:
-        objects = [choice for choice in choices if self._is_object(choice)]
-        return self.walked(objects[0], tree) if isinstance(tree, dict) and len(objects) == 1 else tree
-
-    def _is_object(self, schema: Any) -> bool:
-        kind = schema.get("type")
-        if kind == "definition-ref":
-            return self._is_object(self._definitions.get(schema["schema_ref"], {}))
-        if kind in _WRAPPERS:
-            return self._is_object(schema["schema"])
-        return kind not in {"str", "int", "float", "bool", "none", "list", "tuple", "set", "frozenset", "datetime", "date", "bytes"}
-
-
-def _key(name: str, item: Any) -> str:
-    alias = item.get("serialization_alias")
-    return alias if isinstance(alias, str) else name
 
 
 def _refused(name: str, problem: str, advice: str) -> DefinitionError:
