@@ -68,6 +68,7 @@ def cast_of(scenario: Scenario, *, is_async: bool, scope: Callable[[], str] | No
             is_async=is_async,
             environment=declared,
             timeout=stated.timeout,
+            replies=stated.replies,
             undone_under=None if stated.compensation is None else stated.compensation.built(),
         )
         for name, stated in outside.effects.items()

@@ -18,6 +18,7 @@ from recovery.definitions.effect import Effect, effect
 from recovery.definitions.environment import Environment
 from recovery.testing.environment import connection
 from recovery.testing.knobs import Marking, OutOfStock
+from recovery.testing.odd import Odd, odd
 
 MARKINGS: Final = {
     Kind.KEYED: Marking.KEY,
@@ -39,6 +40,7 @@ def reserving(
     environment: Environment | None = None,
     timeout: timedelta = timedelta(seconds=30),
     undone_under: Contract | None = None,
+    replies: Odd | None = None,
 ) -> Effect[..., Any]:
     """An effect that takes `qty` of `sku` out of the simulated stock, under `contract`; a batch takes `items`, each with those two.
 
@@ -46,9 +48,12 @@ def reserving(
     `{"receipt": ..., "sku": ..., "qty": ...}`; of an atomic batch `{"receipt": ..., "items": ...}`, of one whose items have results of their own `Batched`; a
     store that swallows duplicates gives none; a pure read gives `{"sku": ..., "available": ...}`. Too little stock is the rejection
     `OutOfStock`. undone_under: the contract of its compensation `undo-NAME`, which puts `qty` of `sku` back; None: it has none.
+    replies: what its value has in it, beside the others, that no journal can store.
     """
     marking = MARKINGS.get(contract.kind, Marking.NONE)
     body, items = _body(contract, marking)
+    if replies is not None:
+        body = _spoilt(body, replies)
 
     def look_up(call: Call, **arguments: Any) -> Answer[Any]:
         return connection().look_up(call, len(arguments["items"]) if items else 0, marking)
@@ -122,6 +127,16 @@ def _body(contract: Contract, marking: Marking) -> tuple[Callable[..., Any], boo
     if contract.batch is Batch.ATOMIC:
         return reserve_all, False
     return {Kind.READ: read, Kind.SWALLOW: submit}.get(contract.kind, reserve), False
+
+
+def _spoilt(body: Callable[..., Any], replies: Odd) -> Callable[..., Any]:
+    """The body, whose sender adds to the reply what cannot be stored."""
+
+    @wraps(body)
+    def spoilt(call: Call, **arguments: Any) -> Any:
+        return body(call, **arguments) | {"odd": odd(replies)}
+
+    return spoilt
 
 
 def _as(body: Callable[..., Any], fn: Callable[..., Any]) -> Callable[..., Any]:

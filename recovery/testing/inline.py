@@ -22,6 +22,7 @@ from recovery.definitions.effect import Effect
 from recovery.definitions.rejection import encode_rejection
 from recovery.definitions.run import Applied, Rejected, Run
 from recovery.definitions.workflow import Workflow
+from recovery.testing.odd import ODD, odd
 from recovery.testing.steps import (
     Attempt,
     Child,
@@ -249,7 +250,7 @@ class Program:
 def resolved(value: Any, known: Mapping[str, Any]) -> Any:
     """`value` with its references looked up. Raises BadReference."""
     if isinstance(value, dict):
-        return {name: resolved(item, known) for name, item in value.items()}
+        return odd(value[ODD]) if set(value) == {ODD} else {name: resolved(item, known) for name, item in value.items()}
     if isinstance(value, list):
         return [resolved(item, known) for item in value]
     if not isinstance(value, str) or not value.startswith("$"):

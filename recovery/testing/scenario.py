@@ -31,6 +31,7 @@ from recovery.core.truth import check
 from recovery.testing.forms import Duration, Name, Strict
 from recovery.testing.knobs import Anchor, Knobs, OnMismatch, Remembered
 from recovery.testing.moves import Change, Move, World
+from recovery.testing.odd import Odd
 from recovery.testing.steps import Attempt, Child, Code, Deadline, Gather, Module, Perform, Saga, Step, Try, WaitFor
 
 PROMISES = ("I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10")
@@ -91,12 +92,15 @@ class EffectSpec(Strict):
     batch: Batch | None = Field(None, description="how a request with several items is taken")
     stable_fields: list[str] | None = Field(None, description="fields of the value that never change")
     shown_once: bool | None = Field(None, description="a look-up does not show the value again")
+    replies: Odd | None = Field(None, description="what its value has in it that no journal can store, by the sender's own doing")
     compensation: EffectSpec | None = Field(
         None, description="how it is undone: an effect `undo-NAME` that gives `qty` of `sku` back; not of a batch"
     )
 
     @model_validator(mode="after")
     def _can_be_built(self) -> EffectSpec:
+        if self.replies is not None and (self.batch is not None or self.contract is Kind.SWALLOW):
+            raise ValueError("only an effect with one value of its own replies with an odd one")
         if self.compensation is not None and (self.batch is not None or self.compensation.compensation is not None):
             raise ValueError("neither a batch nor a compensation has a compensation here")
         try:
@@ -114,7 +118,7 @@ class EffectSpec(Strict):
         given: dict[str, Any] = {
             _CONTRACT_FIELDS.get(name, name): microseconds(value) if isinstance(value, timedelta) else value
             for name in type(self).model_fields
-            if name not in {"contract", "timeout", "remembers_rejections", "compensation"}
+            if name not in {"contract", "timeout", "remembers_rejections", "replies", "compensation"}
             and (value := getattr(self, name)) is not None
         }
         if self.remembers_rejections is not None:

@@ -3,6 +3,7 @@
 Owns what each step may say. `inline` gives them their meaning. Invariant: a step names only effects and values, never code.
 
 A string that begins with `$` refers to an earlier value: `$input`, `$plan`, `$plan.sku`. `$$` begins a string with a plain dollar.
+`{$odd: nan}` is a value that no journal can store; also `50MB`, `infinity` and `pair`, which would come back as a list.
 """
 
 from __future__ import annotations
