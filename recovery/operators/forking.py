@@ -97,6 +97,7 @@ async def fork(
         forked_at=made.at,
         forked_head=made.head_digest,
     )
+    taken_over = tuple(replace(entry, at_us=order.at_us) for entry in taken_over)  # when this run came to know it
     fold(new_run_id, (opened, order, *taken_over))  # refused here, rather than stored and never readable
     if await find(new_run_id) is not None:
         await _check_same(new_run_id, opened, order)
