@@ -193,6 +193,7 @@ ELSEWHERE = {
         "resolve",
         "close",
         "hold",
+        *("cancel", "pause", "resume", "fork", "restart"),  # in test_cli_controlling
         "parking",
         "acknowledge",
         "release",
