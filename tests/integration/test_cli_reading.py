@@ -194,6 +194,7 @@ ELSEWHERE = {
         "close",
         "hold",
         *("cancel", "pause", "resume", "fork", "restart"),  # in test_cli_controlling
+        *("signal", "send", "query", "listen", "compensate"),  # they need a run that waits, publishes or has something to undo
         "parking",
         "acknowledge",
         "release",
