@@ -104,6 +104,7 @@ def lines(*, with_app: bool, approved: str = "") -> Iterator[tuple[str, ...]]:
     yield from [
         ("redrive", "opaque", "tell#1", *WHO),
         ("close", "opaque", "tell#1", *WHO),
+        ("compensate", "twice", "charge#1", "--plan", *WHO),
         ("acknowledge", "twice", "charge#1", *WHO),
     ]
     secret = json.dumps(planted("told"))
