@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from recovery.core.entries import Answered, AnswerKind, Observation, Source
+from recovery.core.entries import Answered, AnswerKind, Attempt, Intent, Observation, Source
 from recovery.core.errors import DefinitionError, RecoveryError
 from recovery.core.ids import Epoch
 from recovery.core.instants import moment
@@ -24,7 +24,7 @@ from recovery.definitions.answer import NotSent, ReplyWas
 from recovery.definitions.call import Call
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.replies import error_name, message_of
-from recovery.drivers.beating import Aside, signs
+from recovery.drivers.beating import Aside, Beats, silence_of
 from recovery.drivers.strands import Strands, Threads
 from recovery.drivers.watching import Watch
 from recovery.ports import Clock, Journal
@@ -47,6 +47,7 @@ class Question:
     raised: Callable[[Exception], Answered | None]
     too_late: bool = False
     watch: Watch = field(default_factory=Watch)
+    beats: Beats | None = None
 
 
 def _itself(subject: Any) -> Any:
@@ -83,12 +84,11 @@ class Surroundings:
         effect = bound.effect
         attempt = None if isinstance(operation, Ask) else operation.attempt
         send_until_us = attempt.send_until_us if attempt else now_us + intent.timeout_us
-        lasts_us = attempt.send_until_us - attempt.sent_at_us if attempt else intent.timeout_us
         boot_us = self.clock.boot_us()
         ends_us = boot_us + max(0, send_until_us - now_us)  # at once where it is over by the wall clock
-        ends_us = ends_us if stamped_us is None else min(ends_us, stamped_us + lasts_us)
-        silence = effect.heartbeat.total_seconds() if effect.heartbeat is not None and isinstance(operation, Send) else None
-        watch = Watch(silence)
+        ends_us = ends_us if stamped_us is None else min(ends_us, stamped_us + _lasts_us(attempt, intent))
+        watch = Watch(silence_of(operation, effect.heartbeat))
+        beats = Beats(operation, run_id, self.clock, watch, aside or self._at_once) if isinstance(operation, Send) else None
         call = Call(
             run_id=run_id,
             step=intent.step,
@@ -101,13 +101,13 @@ class Surroundings:
             first_sent=moment(operation.first_sent_us) if isinstance(operation, Send) else None,
             remaining=lambda: max(0.0, (ends_us - self.clock.boot_us()) / 1_000_000),
             stopped=lambda: watch.abandoned.is_set() or self.unwanted(run_id),
-            **(signs(operation, run_id, self.clock, watch, aside or self._at_once) if isinstance(operation, Send) else {}),
+            **({} if beats is None else beats.told),
         )
         bracket, body, answer, raised = _function_of(operation, bound)
         ask = partial(_in_time, call, body) if attempt else partial(body, call)
         if not isinstance(operation, Ask) and not effect.is_async:
             ask = partial(_outliving, ask, watch.abandoned, answer, raised, partial(self._keep, operation, run_id))
-            if silence is not None:
+            if watch.silence is not None:
                 ask = partial(watch.called, ask, max(0.0, (ends_us - boot_us) / 1_000_000))
         return Question(
             bracket=bracket,
@@ -118,6 +118,7 @@ class Surroundings:
             raised=raised,
             too_late=boot_us >= ends_us,
             watch=watch,
+            beats=beats,
         )
 
     def _at_once(self, call: Callable[[Journal], None]) -> None:
@@ -148,6 +149,11 @@ class Surroundings:
         if seconds and self.progress is not None:
             self.progress(sleep, seconds)
         return seconds
+
+
+def _lasts_us(attempt: Attempt | None, intent: Intent) -> int:
+    """How long one call may take."""
+    return intent.timeout_us if attempt is None else attempt.send_until_us - attempt.sent_at_us
 
 
 def _function_of(

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -32,20 +34,47 @@ PROGRESS_MAX: Final = 16_384  # characters of a heartbeat's progress
 _PROGRESS: Final[Codec[Any]] = Codec(Any)
 
 
-def signs(send: Send, run_id: str, clock: Clock, watch: Watch, aside: Aside) -> dict[str, Any]:
-    """The fields of a call that are about heartbeats."""
-    attempt, heard = send.attempt, send.heard
+@dataclass(slots=True)
+class Beats:
+    """The heartbeats of one attempt."""
 
-    def beat(progress: Any) -> None:
-        stored = progress_of(progress, send.intent.effect)
-        watch.beat()
-        kept = heard.say(attempt.number, attempt.sent_at_us, clock.wall_us(), stored)
+    send: Send
+    run_id: str
+    clock: Clock
+    watch: Watch
+    aside: Aside
+    _kept: Heartbeat | None = None
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The fields of a call that are about heartbeats."""
+        last = self.send.heard.last
+        return {"beat": self.beat, "last_heartbeat": None if last is None else deepcopy(last.progress)}
+
+    def beat(self, progress: Any) -> None:
+        """The attempt is alive. Raises ValueNotStorable."""
+        attempt, stored = self.send.attempt, progress_of(progress, self.send.intent.effect)
+        self.watch.beat()
+        kept = self.send.heard.say(attempt.number, attempt.sent_at_us, self.clock.wall_us(), stored)
         if kept is not None:
-            epoch = Epoch.parse(attempt.epoch)
-            assert epoch is not None, "an attempt names the epoch that made it"
-            aside(partial(_write_beat, run_id, attempt.step, epoch, kept))
+            self._keep(kept)
 
-    return {"beat": beat, "last_heartbeat": None if heard.last is None else deepcopy(heard.last.progress)}
+    def failed(self) -> None:
+        """The attempt has ended without an outcome: whoever makes the next one is to find the very last."""
+        last = self.send.heard.last
+        if last is not None and last.attempt == self.send.attempt.number and last is not self._kept:
+            self._keep(last)
+
+    def _keep(self, beat: Heartbeat) -> None:
+        epoch = Epoch.parse(self.send.attempt.epoch)
+        assert epoch is not None, "an attempt names the epoch that made it"
+        self._kept = beat
+        self.aside(partial(_write_beat, self.run_id, self.send.attempt.step, epoch, beat))
+
+
+def silence_of(operation: object, heartbeat: timedelta | None) -> float | None:
+    """How many seconds one call may be silent; None: as long as it takes. Only sendings say signs of life."""
+    return heartbeat.total_seconds() if heartbeat is not None and isinstance(operation, Send) else None
 
 
 def progress_of(progress: Any, effect: str) -> JSON:

@@ -158,6 +158,8 @@ class Driver(ABC):
                 if (said := asked.raised(error)) is None:
                     raise
                 answer = said
+                if asked.beats is not None:
+                    asked.beats.failed()
             except BaseException:  # cancelled or interrupted: a thread that still asks keeps what it hears as late evidence
                 asked.watch.abandoned.set()
                 raise

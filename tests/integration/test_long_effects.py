@@ -85,7 +85,7 @@ def test_an_attempt_in_the_same_process_gets_the_very_last_one(journal: Journal)
     with Engine(journal, workflows=[backup], clock=ManualClock(), budget=PATIENT) as engine:
         assert engine.run("r", backup) == "copied"
     assert seen == [None, 99]
-    assert kept(journal) == 2  # the first of each attempt; no time went by
+    assert kept(journal) == 3  # the first of each attempt, and the last of the one that failed; no time went by
 
 
 def test_heartbeats_of_an_async_effect_are_kept_beside_the_loop(journal: Journal) -> None:
