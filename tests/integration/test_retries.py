@@ -36,6 +36,9 @@ from recovery.testing import ManualClock
 
 from .world import QUICK, TIMEOUT, Killed, keyed
 
+pytestmark = pytest.mark.parametrize("journal", ["memory", "postgresql"], indirect=True)
+"""What differs between stores is theirs: SQLite's part is in test_retries_killed, and in the scenarios."""
+
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 PATIENT = Budget(max_wait=None)
