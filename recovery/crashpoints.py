@@ -79,7 +79,12 @@ class _Armed:
     def __init__(self, setting: str) -> None:
         point, colon, occurrence = setting.partition(":")
         if point not in POINTS:
-            raise _refused(f"{VARIABLE}={setting!r} names no crash point; there are: {', '.join(POINTS)}.")
+            from difflib import get_close_matches
+
+            near = "".join(f" Did you mean {name}?" for name in get_close_matches(point, POINTS, 1))
+            raise _refused(
+                f"{VARIABLE}={setting!r} names no crash point.{near} There are, each with .before or .after: {', '.join(BRACKETS)}."
+            )
         if colon and not (occurrence.isdecimal() and int(occurrence) > 0):
             raise _refused(f"{VARIABLE}={setting!r}: {occurrence!r} is no number of a passage. Write {point}:2 for the second one.")
         self.point = point

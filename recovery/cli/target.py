@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from recovery.cli.ending import named
-from recovery.core.errors import AppNotFound, RecoveryError
+from recovery.core.errors import AppNotFound, DefinitionError, RecoveryError
 
 if TYPE_CHECKING:
     from recovery.engine import AsyncEngine, Engine
@@ -33,6 +33,14 @@ _FORM: Final = "Write it as module:engine, for example shop.main:engine."
 def finished(came: Any) -> Any:
     """What an engine's method gave, whichever colour the engine has."""
     return asyncio.run(came) if iscoroutine(came) else came
+
+
+def _at_hand(vault: Vault | None) -> Vault | None:
+    try:
+        return vault if vault is None or vault.current else None
+    except DefinitionError as error:
+        print(f"Encrypted values are not shown: {error.problem}.", file=sys.stderr)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +65,9 @@ class Target:
         return opened
 
     def _keys(self) -> Vault | None:
-        """The app's, else those of the environment."""
+        """The app's, else those of the environment. Who only looks can do without: an app whose keys are not here is looked into as without keys."""
         if self.app is not None:
-            return self.app.encryption
+            return _at_hand(self.app.encryption)
         if not os.environ.get(KEYS):
             return None
         from recovery.encryption import Keyring

@@ -238,7 +238,9 @@ def wake(kind: str, body: Mapping[str, JSON], value_of: Callable[[Reference], JS
     away = references(body)
     woken = {name: value for name, value in body.items() if name != ELSEWHERE}
     for reference in away:
-        put(woken, tuple(reference.field.split(".")), value_of(reference))
+        path = tuple(reference.field.split("."))
+        if not isinstance(at(woken, path[:-1]), Withheld):  # else a part of what is sealed, for which a stand-in stands already
+            put(woken, path, value_of(reference))
     return decode(kind, woken)
 
 

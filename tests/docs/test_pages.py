@@ -44,6 +44,12 @@ def test_nothing_that_looks_like_a_command_goes_unrun(path: Path) -> None:
             assert words <= FOR_PEOPLE, f"line {block.first}: {words - FOR_PEOPLE}"
 
 
+def test_the_index_names_every_how_to() -> None:
+    index = (runner.ROOT / "docs/index.md").read_text(encoding="utf-8")
+    pages = sorted((runner.ROOT / "docs/how-to").glob("*.md"))
+    assert [path.name for path in pages if f"(how-to/{path.name})" not in index] == []
+
+
 Page = Callable[[str], Path]
 
 

@@ -243,8 +243,8 @@ RUNS, WORK = ("-m", "recovery", "runs"), ("shop.py", "order", "o1", "screw")
 @pytest.mark.parametrize(
     ("arguments", "point", "says"),
     [
-        (RUNS, "bogus", "RECOVERY_CRASH_AT='bogus' names no crash point; there are: open.before, open.after, claim.before, "),
-        (WORK, "bogus", "RECOVERY_CRASH_AT='bogus' names no crash point; there are: open.before, "),
+        (RUNS, "bogus", "RECOVERY_CRASH_AT='bogus' names no crash point. There are, each with .before or .after: open, claim, "),
+        (WORK, "send.aftr", "RECOVERY_CRASH_AT='send.aftr' names no crash point. Did you mean send.after? There are, "),
         (
             RUNS,
             "send.after:x",

@@ -30,7 +30,8 @@ from recovery import (
     errors,
     workflow,
 )
-from recovery.core.entries import FORMS, Intent
+from recovery.core.entries import FORMS, Intent, Opened
+from recovery.core.showing import shown
 from recovery.encryption import Keyring, new_key, parsed
 from recovery.ports import Journal, Message, Vault
 from recovery.storage import contents, open_journal
@@ -282,6 +283,43 @@ def test_statuses_and_timelines_can_be_seen_without_the_keys(journal: Journal) -
     assert (loaded.run.status, loaded.unopened) == (Status.COMPLETED, {"old"})
     assert "Robinson" not in repr(loaded)
     assert [type(entry).__name__ for entry in loaded.entries] == ["Opened", "Decision", "Intent", "Settled", "Settled"]
+
+
+def test_a_large_argument_is_withheld_with_what_it_is_part_of(journal: Journal) -> None:
+    @effect(contracts.Keyed(window=DAY), environment=DESK)
+    def file_away(call: Call, *, name: str, document: str) -> int:
+        return len(document)
+
+    @workflow
+    def report(run: Run, name: str, document: str) -> int:
+        return run.perform(file_away(name=name, document=document))
+
+    with Engine(journal, workflows=[report], encryption=ring()) as engine:
+        engine.run("r", report, PLAIN, LARGE)
+        assert read(journal, "r").history.steps["file_away#1"].intent.arguments["document"] == LARGE
+    journal.vault = None
+    loaded = legible(journal, "r")
+    opened, intent = loaded.entries[:2]
+    assert isinstance(opened, Opened)
+    assert isinstance(intent, Intent)
+    assert [shown(opened.input), shown(intent.arguments)] == [{"$withheld": "encrypted", "key": "old"}] * 2
+
+
+def test_an_app_whose_keys_are_not_here_is_looked_into_without_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "clinic_app.py").write_text(
+        "from recovery import Engine\n"
+        "from recovery.encryption import Keyring\n"
+        f"engine = Engine('sqlite:///{tmp_path}/r.db', workflows=[], encryption=Keyring.from_environment('CLINIC_APP_KEYS'))\n"
+    )
+    Clinic(open_journal(f"sqlite:///{tmp_path}/r.db"), ring()).run()
+    monkeypatch.syspath_prepend(tmp_path)
+    for line in (["runs"], ["show", "r"], ["waits"], ["verify"]):
+        came = typed(*line, "--app", "clinic_app:engine")
+        assert (came.code, "Robinson" in came.out) == (0, False), came.err
+    came = typed("show", "r", "--app", "clinic_app:engine")
+    assert '"$withheld": "encrypted"' in came.out
+    assert "not shown: the variable CLINIC_APP_KEYS is empty or not set." in came.err
+    assert typed("--run-id", "r", "--app", "clinic_app:engine").code == 2
 
 
 def test_commands_without_the_keys_show_that_values_are_encrypted_and_with_them_what_they_are(
