@@ -58,6 +58,13 @@ def undo_order(history: History, contracts: Mapping[str, Contract], reached: Ite
     return tuple(found)
 
 
+def undone_by(history: History) -> dict[str, str]:
+    """The effects that do not stand any more, or may not, each with the undoing that took it back or is about to."""
+    stands = {OutcomeKind.REJECTED, OutcomeKind.NOT_EXECUTED}
+    undoings = [effect for effect in history.effects if effect.intent.undoes]
+    return {each.intent.undoes: each.step for each in undoings if each.settled is None or each.settled.outcome not in stands}
+
+
 def undone_by_cancel(step: Step) -> bool:
     """Whether this is an undoing that a cancel led to."""
     return isinstance(step, DecisionStep) and step.decision.form == UNDOING and bool(step.decision.value["cancelled"])

@@ -296,7 +296,7 @@ class DecisionFailed(RecoveryError):
 
 
 class StepInterrupted(RecoveryError):
-    """A step ended without an entry, and the workflow went on."""
+    """A step ended without an entry, or a saga without undoing what was applied in it, and the workflow went on."""
 
     exit_code = ExitCode.UNRESOLVED
     template = (

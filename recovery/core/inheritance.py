@@ -2,7 +2,7 @@
 
 Owns the policies, what each effect's is where nobody says, and the stored form of both. Pure; knows nothing of how a fork is stored or run.
 Invariants: the default never repeats an effect that may have happened; what is inherited of an effect is its outcome, never its intent, so that
-nobody judges it, sends it again or undoes it a second time.
+nobody judges it, sends it again or undoes it a second time; the outcome of an effect that was undone is not inherited, since it stands no more.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from recovery.core.compensation import undone_by
 from recovery.core.contracts import Contract, Kind
 from recovery.core.entries import (
     ADOPTED,
@@ -155,7 +156,7 @@ def terms_for(
     history: History, contracts: Mapping[str, Contract], prefix: Sequence[Step], policies: Mapping[str, Policy]
 ) -> list[Term]:
     """What is to become of each effect of a run's, those of the prefix first, by what a person says and else by default. Raises Unsettled where a policy
-    is no answer to what the effect came to, or where `policies` names none."""
+    is no answer to what the effect came to, where `policies` names none, and where an outcome would be reused that was undone."""
     inside = {step.step for step in prefix}
     found = {term.step: term for term in terms_of(history).values()}
     for step in history.steps.values():
@@ -165,7 +166,18 @@ def terms_for(
     if unknown := [name for name in policies if base_of(name) not in found]:
         raise Unsettled(f"{unknown[0]} is no effect of it")
     said = {base_of(name): policy for name, policy in policies.items()}
-    return [_said(term, said.get(term.step)) for term in found.values()]
+    terms = [_said(term, said.get(term.step)) for term in found.values()]
+    _check_standing(history, terms)
+    return terms
+
+
+def _check_standing(history: History, terms: Sequence[Term]) -> None:
+    """Raises Unsettled where an outcome is to be reused that an undoing has taken back, or may have: whoever builds on it builds on nothing."""
+    undone = undone_by(history)
+    for term in terms:
+        if term.policy == REUSE and term.run_id == history.run_id and term.of_step in undone:
+            advice = "begin in front of it, or say for it a new key with a reason, or forbid"
+            raise Unsettled(f"{term.of_step} is undone by {undone[term.of_step]}, and its outcome cannot be reused ({advice})")
 
 
 def _earlier(run_id: str, step: Step, *, inside: bool, contracts: Mapping[str, Contract]) -> Term | None:

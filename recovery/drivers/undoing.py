@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from recovery import codec
 from recovery.core.compensating import Compensating
-from recovery.core.compensation import Compensated
+from recovery.core.compensation import Compensated, undo_order
 from recovery.core.contracts import Kind
 from recovery.core.effect_errors import KeyReused
 from recovery.core.entries import OutcomeKind, Status
-from recovery.core.errors import DefinitionError, ReplayError, UsageError
+from recovery.core.errors import DefinitionError, ReplayError, StepInterrupted, UsageError
 from recovery.core.history import EffectStep
 from recovery.core.ids import KEY_LENGTH_MAX, derive_key
 from recovery.core.order_errors import RunCancelled
@@ -82,13 +82,20 @@ class Stretches:
 
     def is_due(self, stretch: Stretch, error: BaseException | None) -> bool:
         """Whether a stretch that is left now is to be undone. error: what leaves it. Raises Unwind where the code was wrong and nothing has
-        happened, so that better code can still go on from here: whoever swallowed the error would leave effects that nobody undoes."""
+        happened, so that better code can still go on from here: whoever swallowed the error would leave effects that nobody undoes. For the same
+        reason an interrupt, such as the end of an `asyncio.timeout`, lets nothing follow on a stretch in which something was applied."""
         stopped = self.machine.steps.stopped_at(stretch.branch)
         if stopped is not None:
             return isinstance(stopped.error, RunCancelled) and Status.CANCELLED in stretch.when
         if isinstance(error, UsageError | ReplayError | KeyReused):
             raise self.machine.stop(error, stretch.branch) from error
+        if error is not None and not isinstance(error, Exception) and Status.FAILED in stretch.when and self._to_undo(stretch):
+            about = {"run_id": self.machine.history.run_id, "step": f"saga {stretch.name}", "reason": type(error).__name__}
+            self.machine.stop(StepInterrupted(**about), stretch.branch)
         return isinstance(error, Exception) and Status.FAILED in stretch.when
+
+    def _to_undo(self, stretch: Stretch) -> bool:
+        return bool(undo_order(self.machine.history, self.machine.contracts, stretch.reached(self.machine)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recovery import AsyncEngine, AsyncRun, Engine, Forbid, Found, NewKey, Reuse, Run, contracts, errors, workflow
+from recovery import AsyncEngine, AsyncRun, Call, Engine, Forbid, Found, NewKey, Reuse, Run, contracts, errors, workflow
 from recovery.cli.target import finished
 from recovery.core.contracts import Contract
 from recovery.core.entries import Decision, Entry, Intent, OutcomeKind, Status
@@ -15,7 +15,7 @@ from recovery.core.history import EffectStep
 from recovery.ports import Journal
 from recovery.storage.reading import Loaded, read
 from recovery.testing.clock import ManualClock
-from tests.integration.world import QUICK, Killed, Shop, keyed, once
+from tests.integration.world import QUICK, Killed, OutOfStock, Shop, keyed, once
 
 WHO = {"by": "ann", "reason": "another plan"}
 
@@ -124,6 +124,50 @@ def test_each_effect_is_reused_done_anew_or_forbidden_as_somebody_says(journal: 
     assert house.do("recover", "h").status is Status.FAILED
     assert house.done() == 5
     assert {entry.form for entry in house.of(Decision, "g")} == {"", "anew", "inherited"}
+
+
+def test_the_outcome_of_what_was_undone_is_not_inherited(journal: Journal) -> None:
+    """It does not stand any more: a fork or a new generation that built on it would complete over nothing."""
+    shop, refused = Shop(stock=3), [True]
+    reserve = shop.effect(keyed())
+    given_back: list[int] = []
+
+    @reserve.compensation(keyed(), rejects=(OutOfStock,))
+    def give_back(call: Call, outcome: int, *, units: int) -> None:
+        if units == 1 and refused[0]:
+            raise OutOfStock(sku="shelf", available=0)
+        given_back.append(units)
+
+    @workflow
+    def trip(run: Run) -> list[int]:
+        with run.saga("booking"):
+            taken = [run.perform(reserve(units=units)) for units in (1, 2)]
+            run.decide("plan", lambda: 3)
+            return [*taken, run.perform(reserve(units=3))]
+
+    with Engine(journal, workflows=[trip], budget=QUICK, clock=ManualClock()) as engine:
+        with pytest.raises(errors.CompensationStuck):
+            engine.run("r", trip)
+        assert given_back == [2]
+        for at in ("plan#1", "reserve#3"):
+            told = {f"booking#1/{undoing}#1": Forbid() for undoing in ("give_back", "by-hand")}
+            with pytest.raises(errors.OverrideRefused, match="undone by booking#1"):
+                engine.restart("r", at, policies=told, **WHO)
+        with pytest.raises(errors.OverrideRefused, match="reserve#2 is undone by booking#1/give_back#1"):
+            engine.restart("r", "reserve#1", policies={"reserve#2": Reuse()}, **WHO)
+        engine.resolve("r", "booking#1/by-hand#1", OutcomeKind.NOT_EXECUTED, by="ann", reason="it stays", evidence="a look")
+        assert engine.recover("r").status is Status.FAILED
+        shop.stock = 10
+        with pytest.raises(errors.OverrideRefused, match="reserve#2 is undone by booking#1/give_back#1"):
+            engine.fork("r", "f", at="plan#1", **WHO)
+        assert engine.fork("r", "f", at="reserve#2", policies={"reserve#2": NewKey("it was given back")}, **WHO).prefix == (
+            "reserve#1",
+        )
+        assert engine.recover("f").value == [1, 4, 5], "what a person left as it is stands, and is reused"
+        told_so = {"reserve#2": NewKey("it was given back"), "reserve#3": NewKey("there are more")}
+        engine.fork("r", "g", at="plan#1", policies=told_so, **WHO)
+        assert engine.recover("g").value == [1, 6, 7]
+    assert given_back == [2]
 
 
 def test_a_key_of_the_workflow_s_own_is_not_used_for_a_second_effect(journal: Journal, colour: str) -> None:

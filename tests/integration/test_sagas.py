@@ -467,6 +467,60 @@ def test_an_interrupt_undoes_nothing(memory: Journal) -> None:
     assert works.done == ["take A", "take B"]
 
 
+def test_nothing_follows_on_a_saga_that_an_interrupt_left_with_something_applied(journal: Journal) -> None:
+    """Whoever swallows the interrupt, as `asyncio.timeout` and a TaskGroup do, would go on over effects that nobody undoes."""
+    works = Works(refuses={"take X"})
+    take = works.take_async()
+    too_short = [True]
+
+    @workflow
+    async def timed(run: AsyncRun) -> str:
+        try:
+            async with asyncio.timeout(None) as limit, run.saga("booking"):
+                await run.perform(take(part="A"))
+                if too_short[0]:
+                    limit.reschedule(0)
+                    await asyncio.Event().wait()
+        except TimeoutError:
+            return "too late"
+        return "booked"
+
+    @workflow
+    async def grouped(run: AsyncRun) -> str:
+        taken = asyncio.Event()
+
+        async def booking(run: AsyncRun) -> None:
+            async with run.saga("booking"):
+                await run.perform(take(part="B"))
+                taken.set()
+                await asyncio.Event().wait() if too_short[0] else None
+
+        async def failing(run: AsyncRun) -> None:
+            await taken.wait()
+            await run.perform(take(part="X"))
+
+        came = "booked"
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(booking(run.branch("one")))
+                group.create_task(failing(run.branch("two")))
+        except* Refused:
+            came = "no"
+        return came
+
+    async def main() -> None:
+        async with AsyncEngine(journal, workflows=[timed, grouped], clock=ManualClock()) as engine:
+            for run_id, flow, then in (("t", timed, "booked"), ("g", grouped, "no")):
+                too_short[0] = True
+                with pytest.raises(errors.StepInterrupted, match="saga booking"):
+                    await engine.run(run_id, flow)
+                too_short[0] = False
+                assert await engine.run(run_id, flow) == then, "nothing was lost: it goes on from there"
+
+    asyncio.run(main())
+    assert works.done == ["take A", "take B"]
+
+
 def test_a_changed_workflow_that_no_longer_reaches_what_it_undoes_diverges(memory: Journal) -> None:
     works = Works()
     take = works.take()
