@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from recovery.core.entries import ANSWER, JSON, LAPSED, UNFIT, WAIT, Decision
 from recovery.core.errors import RecoveryError
 from recovery.core.history import DecisionStep, History
-from recovery.core.ids import step_id
+from recovery.core.ids import branch_of, step_id
 
 SIGNAL: Final = "signal"
 """The kind of a message that answers one wait."""
@@ -69,6 +69,7 @@ class Mail:
 
     answers_until_us: until when this call may look for answers that have no named time; None: not at all. dry: it waits for nothing.
     waits: those that are open, by step. approved: until when the calls that were approved may be sent, by their fingerprints.
+    used: until when a call may be sent that has used up its approval, by the step that performs it.
     taken: numbers that some branch has taken, perhaps not durably yet.
     """
 
@@ -76,12 +77,20 @@ class Mail:
     dry: bool = False
     waits: dict[str, Open] = field(default_factory=dict)
     approved: dict[str, list[int | None]] = field(default_factory=dict)
+    used: dict[str, int | None] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
 
-    def approval_of(self, fingerprint: str) -> int | None:
-        """Until when a call that is performed now may be sent by its approval, which it uses up; None: no approval says so."""
+    def approval_of(self, step: str, fingerprint: str) -> int | None:
+        """Until when a call that is performed now may be sent by its approval, which it uses up; None: no approval says so.
+
+        What follows on its rejection, below its step, is the same call once more: it goes by that approval, and by no other one."""
+        if (outer := branch_of(step)) in self.used:
+            return self.used[outer]
         approvals = self.approved.get(fingerprint)
-        return approvals.pop(0) if approvals else None
+        if not approvals:
+            return None
+        self.used[step] = approvals.pop(0)
+        return self.used[step]
 
     def next(self, history: History, open_: Open, messages: Sequence[Any], tried: int = 0) -> Any | None:
         """The first message that a wait has not looked at. tried: how many of them did not fit and are not recorded yet."""

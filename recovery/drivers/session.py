@@ -116,7 +116,7 @@ class Session:
             can_probe=effect.probe_body is not None,
             can_close=effect.close_body is not None,
             subject=bound,
-            valid_until_us=sooner(bound.valid_until_us, self.machine.mail.approval_of(bound.fingerprint)),
+            valid_until_us=sooner(bound.valid_until_us, self.machine.mail.approval_of(step, bound.fingerprint)),
             can_cancel=effect.cancel_body is not None,
             deadline_us=None if scope is None else scope.at_us,
             retry=bound.retry,

@@ -281,6 +281,33 @@ def test_a_rejection_that_is_wanted_again_is_a_new_effect_under_a_new_key(journa
         assert service.keys == ["order-17", "order-17~2", "order-17~3"]
 
 
+@pytest.mark.parametrize(("gap", "sent"), [(4, 3), (6, 2)])
+def test_what_is_wanted_again_goes_by_the_approval_of_the_call_and_uses_up_no_other_one(
+    journal: Journal, gap: int, sent: int
+) -> None:
+    service = busy_thrice()
+    post = service.effect(retry=Retry(on={Busy: Retry(wait=wait_fixed(gap * 60))}))
+
+    @workflow
+    def order(run: Run) -> str:
+        for valid_for in (10 * MINUTE, timedelta(days=1)):
+            run.wait_for("approval", schema=bool, about=post(), valid_for=valid_for)
+        try:
+            return run.perform(post())
+        except errors.NotExecuted:
+            return "too late"
+
+    with Engine(journal, workflows=[order], clock=service.clock, budget=PATIENT) as engine:
+        for _ in range(2):
+            with pytest.raises(errors.AnswerPending):
+                engine.run("r", order)
+            [*_, open_] = engine.waits("r")
+            engine.signal("r", "approval", True, by="ann", about=open_.about)
+        assert engine.run("r", order) == ("done" if sent == 3 else "too late")
+        assert len({entry.valid_until_us for entry in of(Intent, engine)}) == 1
+    assert len(service.keys) == sent
+
+
 def test_the_last_rejection_is_the_outcome_where_its_policy_has_had_enough(journal: Journal) -> None:
     service = Service(Busy(queue=3), Busy(queue=2), Busy(queue=1))
     post = service.effect(retry=Retry(on={Busy: Retry(attempts=2, wait=wait_fixed(1))}))
