@@ -35,6 +35,7 @@ from recovery.core.resting import Rest, Rests, says_less
 from recovery.core.scopes import Scopes
 from recovery.core.steps import OutOfOrder, Steps, lies_in, upwards
 from recovery.core.steps import Unwind as Unwind
+from recovery.core.unsaid import Unsaid, not_after
 
 
 @dataclass(slots=True)
@@ -50,7 +51,7 @@ class Execution:
     looks_us: int | None = field(default=None, kw_only=True)
     steps: Steps = field(init=False)
     scopes: Scopes = field(init=False, default_factory=Scopes)
-    _unsaid: dict[str, list[Decision]] = field(init=False, default_factory=dict)
+    _unsaid: Unsaid = field(init=False, default_factory=Unsaid)
     noted: list[Decision] = field(init=False, default_factory=list)  # what every branch may have seen, and nothing builds on yet
     rests: Rests = field(init=False, default_factory=Rests)
     _gates: dict[str, Gate] = field(init=False, default_factory=dict)
@@ -100,7 +101,7 @@ class Execution:
             self.stop(error)
         elif not isinstance(error, Exception):
             self.stop(StepInterrupted(run_id=self.history.run_id, step=step, reason=type(error).__name__), branch)
-        elif recorded is None and not any(entry.step == step for entry in self._unsaid.get(branch, [])):
+        elif recorded is None and not self._unsaid.of(step):
             reason = {"run_id": self.history.run_id, "step": step, "reason": type(error).__name__}
             self.steps.unrecorded[branch] = error if isinstance(error, RecoveryError) else StepInterrupted(**reason)
 
@@ -152,7 +153,7 @@ class Execution:
 
     def say(self, entry: Decision) -> None:
         """Durable with the next entries that build on its branch."""
-        self._unsaid.setdefault(branch_of(entry.step), []).append(entry)
+        self._unsaid.say(entry)
 
     def _note(self, step: str, form: str, value: Any) -> None:
         """A fact about the workflow's code, which must be as it was recorded."""
@@ -166,7 +167,7 @@ class Execution:
         if recorded is not None:
             return self.expected(step, recorded, form).value
         said = Decision(step=step, fingerprint="", value=value(), form=form, at_us=0)
-        self._unsaid.setdefault(branch_of(step), []).append(said)
+        self._unsaid.say(said)
         return said.value
 
     def undo(self, step: str) -> None:
@@ -178,7 +179,7 @@ class Execution:
 
     def undoes(self, path: str) -> bool:
         """Whether a step or branch is an undoing, or part of one."""
-        return any(lies_in(path, undoing) for undoing in self._undoings)
+        return bool(self._undoings) and not self._undoings.isdisjoint(upwards(path))
 
     def check_complete(self) -> None:
         """The workflow has ended: every step that it began must have ended before, and every recorded one must have been replayed.
@@ -202,9 +203,7 @@ class Execution:
 
     def unsaid(self, at_us: int, branch: str = ROOT) -> list[Decision]:
         """What becomes durable at a time with the next entries of a branch: it was begun from some of it, and may build on the rest."""
-        paths = list(upwards(branch))[::-1] + [path for path in self._unsaid if path != branch and lies_in(path, branch)]
-        unsaid = [entry for path in paths for entry in self._unsaid.get(path, [])]
-        return [replace(entry, at_us=entry.at_us or at_us) for entry in (*unsaid, *self.noted)]
+        return [replace(entry, at_us=entry.at_us or at_us) for entry in (*self._unsaid.before(branch), *self.noted)]
 
     def leaves_open(self, error: Exception) -> bool:
         """Whether a later try can still end this run: the code was wrong and nothing happened, or a decision could not be made this time."""
@@ -298,7 +297,7 @@ class Execution:
             entries = wanted(self.history.length + len(unsaid)) if callable(wanted) else wanted
             if not entries:
                 return
-            unsaid = _not_after(unsaid, min(map(latest_us, entries)))
+            unsaid = not_after(unsaid, min(map(latest_us, entries)))
             standing = held_at_least(self.history, entries, self.rests.standing(branch, Rest(status, next_look_us, reason)))
             try:
                 await Append((*unsaid, *entries), *standing)
@@ -310,7 +309,10 @@ class Execution:
                 raise InvariantViolated(f"run {self.history.run_id}: an append failed in a way that no store may") from error
             self.stands, self.looks_us = standing.status, standing.next_look_us
             for said in unsaid:
-                del (self.noted if said.form in {FIRED, PATCHED} else self._unsaid[branch_of(said.step)])[0]
+                if said.form in {FIRED, PATCHED}:
+                    del self.noted[0]
+                else:
+                    self._unsaid.said(said)
             for durable in (*unsaid, *entries):
                 self.history.add(durable)
         finally:
@@ -323,8 +325,3 @@ class Execution:
 
         now_us: it also asks whether the row names another next look: a later one, or one that has passed and for which somebody would come in vain."""
         return says_less(self.stands, self.looks_us, self.rests.standing(branch, rest), now_us)
-
-
-def _not_after(unsaid: list[Decision], at_us: int) -> list[Decision]:
-    """What was said before something else is not stamped behind it, however late it becomes durable."""
-    return [replace(said, at_us=min(said.at_us, at_us)) for said in unsaid]

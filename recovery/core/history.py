@@ -257,11 +257,16 @@ class History:
             self._require(all(0 < seq < self.length for seq in entry.evidence), "evidence must stand earlier in the journal")
             effect.settled, effect.settled_seq = entry, self.length
             self.completed.append(entry.step)
-            if (
-                outer := branch_of(entry.step)
-            ) in self.completed:  # it was rejected, and comes to its outcome with what followed on that
+            outer = branch_of(entry.step)
+            if self._has_come_to_an_outcome(outer):  # it was rejected, and comes to its outcome with what followed on that
                 self.completed.remove(outer)
                 self.completed.append(outer)
+
+    def _has_come_to_an_outcome(self, path: str) -> bool:
+        """Whether this is a completed step. Asked of what lies above each effect, which is mostly a branch: only a step is looked for among them all."""
+        there = self.steps.get(path)
+        begun = there is None or (isinstance(there, DecisionStep) and there.decision.form in _BEGUN)
+        return not begun and path in self.completed
 
     def _attempt(self, effect: EffectStep, attempt: Attempt) -> None:
         self._require(

@@ -62,6 +62,7 @@ class Steps:
     whole: Unwind | None = None
     generation: int = 1
     stops: dict[str, Unwind] = field(default_factory=dict)
+    _gravest: dict[str, Unwind] = field(default_factory=dict)  # of the stops at or below each path: asked for at every step
     unrecorded: dict[str, RecoveryError] = field(default_factory=dict)
     latest: dict[str, str] = field(default_factory=dict)
     _recorded: dict[str, list[str]] = field(default_factory=dict)
@@ -122,15 +123,15 @@ class Steps:
         if branch is None:
             self.whole = self.whole or Unwind(error)
             return self.whole
-        return self.whole or self.stops.setdefault(branch, Unwind(error))
+        if self.whole is None and branch not in self.stops:
+            self.stops[branch] = Unwind(error)
+            for path in upwards(branch):
+                self._gravest[path] = _graver(self._gravest.get(path), self.stops[branch])
+        return self.whole or self.stops[branch]
 
     def stopped_at(self, branch: str) -> Unwind | None:
         """What stops this branch: the gravest, where there are several."""
-        if self.whole is not None or not self.stops:
-            return self.whole
-        found = [unwind for path, unwind in self.stops.items() if lies_in(path, branch)]
-        worst = ExitCode.worst([unwind.error.exit_code for unwind in found])
-        return next((unwind for unwind in found if unwind.error.exit_code is worst), None)
+        return self.whole or self._gravest.get(branch)
 
     def check_replayed(self, branch: str) -> None:
         """A branch has ended: each of its recorded steps, and of those begun from it, must have been replayed. Raises OutOfOrder."""
@@ -142,3 +143,11 @@ class Steps:
         """The workflow has ended: everything that it began must have ended before. Raises Unwind."""
         for step in self._under_way.values():
             raise self.stop(StepNotAwaited(run_id=self.run_id, step=step))
+
+
+def _graver(before: Unwind | None, other: Unwind) -> Unwind:
+    """The first, unless the other is worse."""
+    if before is None:
+        return other
+    codes = [before.error.exit_code, other.error.exit_code]
+    return before if ExitCode.worst(codes) is codes[0] else other

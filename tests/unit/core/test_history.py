@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from recovery.core.entries import (
+    BRANCHES,
     Answered,
     AnswerKind,
     Attempt,
@@ -21,7 +22,7 @@ from recovery.core.entries import (
     Verdict,
 )
 from recovery.core.errors import IllegalHistory
-from recovery.core.history import DecisionStep, EffectStep, fold
+from recovery.core.history import DecisionStep, EffectStep, History, fold
 
 OPENED = Opened(workflow="w", version="1", input=None, input_digest="d", at_us=0)
 DECISION = Decision(step="plan#1", fingerprint="f", value=1, at_us=0)
@@ -169,3 +170,25 @@ def test_a_timer_is_said_again_only_as_it_was() -> None:
     for other in (replace(timer, value=7_000), replace(timer, form="now"), replace(timer, form="")):
         with pytest.raises(IllegalHistory, match="recorded twice"):
             fold("run", [OPENED, timer, other])
+
+
+class Searched(list[str]):
+    """A list that says how often it was searched: a journal of ten thousand effects must not be searched by each of them."""
+
+    times = 0
+
+    def __contains__(self, item: object) -> bool:
+        self.times += 1
+        return super().__contains__(item)
+
+
+def test_the_effects_of_a_branch_are_folded_without_searching_those_before_them() -> None:
+    completed = Searched()
+    history = History("r", completed=completed)
+    begun = Decision(step="map#1", fingerprint="", value=2, form=BRANCHES, at_us=0)
+    steps = ["a#1", "map#1/0/a#1", "map#1/1/a#1", "map#1/1/a#1/again#1"]
+    made = [entry for step in steps for entry in (replace(INTENT, step=step), replace(SETTLED, step=step))]
+    for entry in (OPENED, begun, *made):
+        history.add(entry)
+    assert completed == ["a#1", "map#1/0/a#1", "map#1/1/a#1/again#1", "map#1/1/a#1"]
+    assert completed.times == 1

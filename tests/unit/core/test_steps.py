@@ -10,6 +10,7 @@ from recovery.core.ids import ROOT, branch_of
 from recovery.core.steps import OutOfOrder, Steps, Unwind, lies_in, upwards
 
 DOUBT = EffectInDoubt(run_id="r", step="s", effect="e", key="k", reason="opaque")
+OTHER_DOUBT = EffectInDoubt(run_id="r", step="t", effect="e", key="k", reason="opaque")
 LATER = Unresolved(run_id="r", step="s", effect="e", key="k", reason="settling", next_look="soon")
 LOST = StoreUnavailable(url="u", problem="p", fate="f")
 
@@ -78,6 +79,18 @@ def test_of_several_stops_a_join_is_told_the_gravest() -> None:
     first = run.stopped_at("gather#1/0")
     assert first is not None
     assert first.error is LATER
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_stops_as_grave_the_first_counts_at_every_place_above_them(turned: bool) -> None:
+    run = steps()
+    for number in (1, 0) if turned else (0, 1):
+        run.stop([DOUBT, OTHER_DOUBT][number], f"gather#1/{number}/deep#1/0")
+    for branch in (ROOT, "gather#1"):
+        stopped = run.stopped_at(branch)
+        assert stopped is not None
+        assert stopped.error is (OTHER_DOUBT if turned else DOUBT)
+    assert run.stopped_at("gather#1/0/deep#1/1") is None
 
 
 def test_the_first_reason_of_a_branch_stays() -> None:
