@@ -61,7 +61,8 @@ def undo_order(history: History, contracts: Mapping[str, Contract], reached: Ite
 def undone_by(history: History) -> dict[str, str]:
     """The effects that do not stand any more, or may not, each with the undoing that took it back or is about to."""
     stands = {OutcomeKind.REJECTED, OutcomeKind.NOT_EXECUTED}
-    undoings = [effect for effect in history.effects if effect.intent.undoes]
+    known = (*history.superseded.values(), *history.steps.values())  # undone by an earlier generation, it stands no more either
+    undoings = [step for step in known if isinstance(step, EffectStep) and step.intent.undoes]
     return {each.intent.undoes: each.step for each in undoings if each.settled is None or each.settled.outcome not in stands}
 
 

@@ -11,6 +11,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST_US: Final = 253_402_300_799_999_999
 """The last microsecond of the year 9999: later instants have no name."""
 
+EARLIEST_US: Final = -62_135_596_800_000_000
+"""The first microsecond of the year 1."""
+
 _PART: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(ms|s|m|h|d)", re.ASCII)
 _UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -21,8 +24,8 @@ def moment(us: int) -> datetime:
 
 
 def instant_us(at: datetime) -> int:
-    """The instant of an aware datetime."""
-    return (at - _EPOCH) // timedelta(microseconds=1)
+    """The instant of an aware datetime. One that has no name in UTC, as `datetime.max` in New York, is the nearest that has."""
+    return min(LATEST_US, max(EARLIEST_US, (at - _EPOCH) // timedelta(microseconds=1)))
 
 
 def iso(us: int) -> str:

@@ -23,7 +23,7 @@ from recovery.core.errors import DeadlinePassed, DecisionFailed, DefinitionError
 from recovery.core.history import EffectStep
 from recovery.core.ids import branch_of, check_key, check_step_name, derive_key
 from recovery.core.inheriting import renewed
-from recovery.core.instants import instant_us, iso, moment
+from recovery.core.instants import EARLIEST_US, instant_us, iso, moment
 from recovery.core.machine import Machine
 from recovery.core.mail import sooner
 from recovery.core.operations import Decided, Now
@@ -73,7 +73,7 @@ class Nap(NamedTuple):
 
     async def ends(self) -> Decided:
         """When it does, as it is first asked for."""
-        return Decided(await Now() + self.lasts_us if self.until_us is None else self.until_us)
+        return Decided(max(EARLIEST_US, await Now() + self.lasts_us) if self.until_us is None else self.until_us)
 
 
 @dataclass(frozen=True, slots=True)

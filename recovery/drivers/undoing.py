@@ -21,6 +21,7 @@ from recovery.core.history import EffectStep
 from recovery.core.ids import KEY_LENGTH_MAX, derive_key
 from recovery.core.order_errors import RunCancelled
 from recovery.core.request import Request
+from recovery.core.showing import shown
 from recovery.core.steps import lies_in
 from recovery.definitions.answer import clipped
 from recovery.definitions.by_hand import by_hand
@@ -129,13 +130,10 @@ class Undoing:
 
     def ask(self, step: str, effect: EffectStep, problem: str, undone: str, left: str) -> Request:
         settled, intent = _settled(effect), effect.intent
-        bound = by_hand(step=effect.step, effect=intent.effect, key=intent.key, outcome=settled.value)
+        value = shown(settled.value)  # what is asked of a person tells them no secret
+        bound = by_hand(step=effect.step, effect=intent.effect, key=intent.key, outcome=value)
         bound.taken()
-        told = (
-            f"{settled.outcome.value.replace('_', ' ')} {codec.dumps(settled.value)}"
-            if settled.value is not None
-            else settled.outcome.value
-        )
+        told = f"{settled.outcome.value.replace('_', ' ')} {codec.dumps(value)}" if value is not None else settled.outcome.value
         about = {"undoes": effect.step, "problem": problem, "outcome": clipped(told), "undone": undone, "left": left}
         return replace(self.ask_for(step, bound, None), undoes=effect.step, by_hand=about)
 

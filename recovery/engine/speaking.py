@@ -17,6 +17,7 @@ from recovery.definitions.speaking import spoken
 from recovery.engine.operating import AsyncOperating, SyncOperating
 from recovery.operators import awaiting, signalling, telling
 from recovery.operators.awaiting import Awaited
+from recovery.operators.claiming import unkept
 from recovery.operators.signalling import Signalled, Word
 from recovery.operators.telling import Event, Published
 
@@ -48,6 +49,10 @@ def _word(what: str, value: Any, by: str, about: str = "", valid_until: datetime
     if valid_until is not None and valid_until.utcoffset() is None:
         problem = "valid_until= has no time zone"
         raise DefinitionError(what="call", name=f"engine.{what}", problem=problem, advice="Pass one that has.")
+    for name, said in (("about", about), ("token", token or "")):
+        if not isinstance(said, str) or unkept(said):
+            problem = f"{name}= is no text that every store can keep"
+            raise DefinitionError(what="call", name=f"engine.{what}", problem=problem, advice="Say it in other words.")
     until_us = None if valid_until is None else instant_us(valid_until)
     return Word(value=spoken(what, value), by=by, about=about, valid_until_us=until_us, token=token or "")
 

@@ -15,12 +15,12 @@ from recovery.core.entries import Decision, Entry, Opened, Override, Status, Ver
 from recovery.core.errors import OverrideRefused, StepNotFound
 from recovery.core.history import fold
 from recovery.core.ids import ROOT, check_run_id
-from recovery.core.inheritance import FORBID, Policy, Term, Unsettled, copied, cut_at, is_place, prefix_of, terms_for
+from recovery.core.inheritance import FORBID, NewKey, Policy, Term, Unsettled, copied, cut_at, is_place, prefix_of, terms_for
 from recovery.core.operations import Now
 from recovery.obeying import standing_status
 from recovery.offspring import given_up
 from recovery.offspring import opened as store_run
-from recovery.operators.claiming import Claimed, attributed, under_claim
+from recovery.operators.claiming import Claimed, attributed, keepable, under_claim
 from recovery.operators.standing import looked_at
 from recovery.storage.reading import Loaded
 
@@ -77,6 +77,7 @@ async def fork(
     RunNotFound, StepNotFound, InvalidName and OverrideRefused."""
     attributed(_FORK, f"run {run_id!r}", by=by, reason=reason)
     check_run_id(new_run_id)
+    _check_words(_FORK, f"run {run_id!r}", policies, version)
     parent = await looked_at(run_id)
     made, taken_over = _forked(parent, new_run_id, at, policies, version)
     order = Override(
@@ -173,6 +174,7 @@ async def restart(
     and no policy is said for it."""
     about = f"run {run_id!r}"
     attributed(_RESTART, about, by=by, reason=reason)
+    _check_words(_RESTART, about, policies)
     seen = await looked_at(run_id)
     _check_open(seen, about)
     made = _restarted(seen, step, policies)
@@ -234,6 +236,13 @@ def _check_open(loaded: Loaded, about: str) -> None:
         raise OverrideRefused(
             verb=_RESTART, about=about, problem="it is cancelled", advice="Fork it with `recover fork` once it has ended."
         )
+
+
+def _check_words(verb: str, about: str, policies: Mapping[str, Policy], version: str = "") -> None:
+    """Raises OverrideRefused where no store could keep them."""
+    keepable(verb, about, version=version)
+    for policy in policies.values():
+        keepable(verb, about, reason=policy.reason if isinstance(policy, NewKey) else "")
 
 
 def _refused(verb: str, about: str, problem: str) -> OverrideRefused:

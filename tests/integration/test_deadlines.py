@@ -4,7 +4,7 @@ off is unknown and not failed."""
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -186,6 +186,21 @@ def test_an_async_workflow_sets_its_deadline_in_both_ways(journal: Journal) -> N
             return await engine.run("r", order)
 
     assert asyncio.run(play()) == ["sleep#1", "deadline#2"]
+
+
+def test_a_moment_beyond_all_names_is_the_nearest_that_has_one(journal: Journal) -> None:
+    """Arithmetic with the ends of time is no failure of a run, let alone a final one."""
+    west, east = timezone(timedelta(hours=-12)), timezone(timedelta(hours=12))
+
+    @workflow
+    def ends_of_time(run: Run) -> list[str]:
+        bounds = [timedelta.min, timedelta.max, datetime.min.replace(tzinfo=east), datetime.max.replace(tzinfo=west)]
+        found = [run.deadline(bound).at.isoformat()[:4] for bound in bounds]
+        run.sleep_until(datetime.min.replace(tzinfo=east))
+        return found
+
+    with Engine(journal, workflows=[ends_of_time], clock=ManualClock()) as engine:
+        assert engine.run("r", ends_of_time) == ["0001", "3025", "0001", "9999"]
 
 
 def test_a_deadline_without_a_time_zone_is_refused_before_anything_happened(journal: Journal) -> None:

@@ -126,7 +126,8 @@ def test_each_effect_is_reused_done_anew_or_forbidden_as_somebody_says(journal: 
     assert {entry.form for entry in house.of(Decision, "g")} == {"", "anew", "inherited"}
 
 
-def test_the_outcome_of_what_was_undone_is_not_inherited(journal: Journal) -> None:
+@pytest.mark.parametrize("in_second_generation", [False, True])
+def test_the_outcome_of_what_was_undone_is_not_inherited(journal: Journal, *, in_second_generation: bool) -> None:
     """It does not stand any more: a fork or a new generation that built on it would complete over nothing."""
     shop, refused = Shop(stock=3), [True]
     reserve = shop.effect(keyed())
@@ -156,6 +157,12 @@ def test_the_outcome_of_what_was_undone_is_not_inherited(journal: Journal) -> No
         with pytest.raises(errors.OverrideRefused, match="reserve#2 is undone by booking#1/give_back#1"):
             engine.restart("r", "reserve#1", policies={"reserve#2": Reuse()}, **WHO)
         engine.resolve("r", "booking#1/by-hand#1", OutcomeKind.NOT_EXECUTED, by="ann", reason="it stays", evidence="a look")
+        if in_second_generation:
+            told = {"reserve#2": Forbid(), "booking#1/give_back#1": Forbid(), "booking#1/by-hand#1": Forbid()}
+            engine.restart("r", "reserve#2", policies=told, **WHO)
+            with pytest.raises(errors.OverrideRefused, match="reserve#2 is undone by booking#1/give_back#1"):
+                engine.restart("r", "reserve#1", policies={"reserve#1": Reuse(), "reserve#2": Reuse()}, **WHO)
+            return
         assert engine.recover("r").status is Status.FAILED
         shop.stock = 10
         with pytest.raises(errors.OverrideRefused, match="reserve#2 is undone by booking#1/give_back#1"):
@@ -234,6 +241,9 @@ def test_a_fork_again_is_the_same_fork_and_another_one_is_refused(journal: Journ
         house.do("fork", "nowhere", "g", **WHO)
     with pytest.raises(errors.OverrideRefused, match="it needs reason"):
         house.do("fork", "r", "g", by="ann", reason="")
+    for words in ({"version": "\ud800"}, {"policies": {"reserve#1": NewKey("\0")}}):
+        with pytest.raises(errors.OverrideRefused, match="cannot be stored"):
+            house.fork("", "g", **words)
 
 
 def test_a_plan_of_a_fork_says_what_becomes_of_each_effect_and_stores_nothing(journal: Journal, colour: str) -> None:

@@ -23,7 +23,9 @@ from recovery import (
     Found,
     Rejection,
     Run,
+    Secret,
     Status,
+    codec,
     contracts,
     effect,
     errors,
@@ -519,6 +521,31 @@ def test_nothing_follows_on_a_saga_that_an_interrupt_left_with_something_applied
 
     asyncio.run(main())
     assert works.done == ["take A", "take B"]
+
+
+def test_what_is_undone_by_hand_tells_no_secret_and_is_asked_all_the_same(memory: Journal) -> None:
+    @effect(keyed(), environment=Environment("works"))
+    def make_token(call: Call, *, part: str) -> Secret[str]:
+        return "an-unspeakable-word"
+
+    @workflow
+    def book(run: Run) -> Compensated:
+        run.perform(make_token(part="A"))
+        return run.compensate()
+
+    with Engine(memory, workflows=[book], clock=ManualClock()) as engine:
+        with pytest.raises(errors.CompensationStuck) as stuck:
+            engine.run("r", book)
+        step = "compensate#1/by-hand#1"
+        told = f"{stuck.value}{engine.doubt()}{engine.explain('r', step)}{engine.history('r')}"
+        assert "unspeakable" not in told
+        assert 'applied {"$withheld":"secret"}' in str(stuck.value)
+        [asked] = [entry for entry in engine.history("r") if isinstance(entry, Intent) and entry.undoes]
+        assert "unspeakable" not in codec.dumps(asked.arguments), (
+            "nor is it stored once more where no mark would keep it from being shown"
+        )
+        engine.resolve("r", step, OutcomeKind.APPLIED, **WORD)
+        assert engine.recover("r").value.by_hand == ("make_token#1",)
 
 
 def test_a_changed_workflow_that_no_longer_reaches_what_it_undoes_diverges(memory: Journal) -> None:

@@ -619,6 +619,9 @@ def test_a_wait_that_makes_no_sense_is_refused_before_anything_happens(journal: 
     for by in ("", "a\nb"):
         with pytest.raises(errors.DefinitionError):
             Desk(journal, colour).signal("r0", "approval", YES, by=by)
+    for words in ({"about": "\ud800"}, {"token": "\ud800"}, {"token": "a\0b"}):
+        with pytest.raises(errors.DefinitionError, match="keep"):
+            Desk(journal, colour).signal("r0", "approval", YES, **{"by": "ann"} | words)
 
 
 def test_a_wait_is_not_another_kind_of_step_on_replay(journal: Journal, colour: str) -> None:
