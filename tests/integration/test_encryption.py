@@ -296,7 +296,7 @@ def test_a_large_argument_is_withheld_with_what_it_is_part_of(journal: Journal) 
 
     with Engine(journal, workflows=[report], encryption=ring()) as engine:
         engine.run("r", report, PLAIN, LARGE)
-        assert read(journal, "r").history.steps["file_away#1"].intent.arguments["document"] == LARGE
+        assert LARGE in repr(read(journal, "r").entries)
     journal.vault = None
     loaded = legible(journal, "r")
     opened, intent = loaded.entries[:2]
