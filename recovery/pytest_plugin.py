@@ -8,7 +8,8 @@ a file that does not say that it is a scenario of ours is left alone, whatever i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +19,7 @@ import pytest
 if TYPE_CHECKING:
     from recovery.definitions.effect import Effect
     from recovery.testing import Explored, ManualClock, Scenario, ScriptedEnvironment, SimulatedEnvironment
+    from recovery.testing.moves import Send, Signal
     from recovery.testing.shelves import Shelf
 
 FILES: Final = "recovery_scenarios"
@@ -160,6 +162,7 @@ class CrashEverywhere:
         /,
         *args: Any,
         effects: Mapping[Effect[..., Any], Callable[..., Any]] | ScriptedEnvironment | None = None,
+        says: Sequence[Signal | Send] = (),
         faults: int = 1,
         recoverers: int = 1,
         **bounds: Any,
@@ -170,12 +173,15 @@ class CrashEverywhere:
         from recovery.testing import NotDeterministic, explore
 
         try:
-            explored = explore(workflow, *args, effects=effects, faults=faults, recoverers=recoverers, **bounds)
+            explored = explore(workflow, *args, effects=effects, says=says, faults=faults, recoverers=recoverers, **bounds)
         except NotDeterministic as error:
             pytest.fail(str(error), pytrace=False)
         if explored.violations:
             found = explored.violations[0]
             pytest.fail(f"{found.title}: {found.problem}\n\n{found.scenario}", pytrace=False)
+        if explored.unanswered:
+            awaited = ", ".join(explored.unanswered)
+            warnings.warn(f"What follows on {awaited} was not played, since nobody says it: say it with says=[...].", stacklevel=2)
         return explored
 
 

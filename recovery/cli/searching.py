@@ -91,6 +91,7 @@ def document(explored: Explored) -> dict[str, Any]:
         "repeated": explored.repeated,
         "stores": [store.partition(":")[0] for store in explored.stores],
         "colours": list(explored.colours),
+        "unanswered": list(explored.unanswered),
         "violations": [
             {"promise": one.promise, "problem": one.problem, "moves": one.moves, "scenario": one.scenario}
             for one in explored.violations

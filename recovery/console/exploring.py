@@ -70,6 +70,8 @@ class Came(Protocol):
     def colours(self) -> tuple[str, ...]: ...
     @property
     def violations(self) -> Sequence[Broken]: ...
+    @property
+    def unanswered(self) -> Sequence[str]: ...
 
 
 class Watching:
@@ -110,6 +112,11 @@ def report(paper: Paper, explored: Came) -> RenderableType:
         ("time", f"{explored.seconds:.2f} s"),
     ):
         table.add_row(Text(name, style="dim"), Text(value))
+    if explored.unanswered:
+        awaited = ", ".join(words.bounded(one) for one in explored.unanswered)
+        table.add_row(
+            Text("not played", style="bold yellow"), Text(f"what follows on {awaited}: nobody says it. Say it with says=[...]")
+        )
     if not explored.violations:
         return Group(table, Text("no promise is broken", style="bold green"))
     told = [_broken(paper, one) for one in explored.violations]

@@ -8,6 +8,7 @@ from recovery.testing.crashing import Crashed, crash_at
 from recovery.testing.effects import reserving
 from recovery.testing.environment import Connection, SimulatedEnvironment, connected, connecting, connection
 from recovery.testing.exploration.exploring import Exploration, Explored, Found, explore
+from recovery.testing.exploration.saying import answers, sends
 from recovery.testing.exploration.search import NotDeterministic
 from recovery.testing.journaled import replay_journal
 from recovery.testing.knobs import Anchor, Knobs, Marking, OnMismatch, OutOfStock, Remembered
@@ -36,6 +37,7 @@ __all__ = [
     "ScenarioResult",
     "ScriptedEnvironment",
     "SimulatedEnvironment",
+    "answers",
     "connected",
     "connecting",
     "connection",
@@ -46,4 +48,5 @@ __all__ = [
     "replay_journal",
     "replay_paths",
     "reserving",
+    "sends",
 ]

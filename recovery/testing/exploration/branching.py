@@ -131,6 +131,10 @@ class Branching:
         self._cancels = scenario.cancels
         self._faults = [*self._of_requests(contracts), *self._of_writes(), *self._of_time(contracts)]
 
+    def is_silent(self, at: Moment) -> bool:
+        """Whether nobody has anything left to say, and nobody is at work."""
+        return at.said >= len(self._words) and at.active is None and not at.others
+
     def choices(self, at: Moment, left: Bounds) -> list[Choice]:
         """What can happen, the ordinary course first. Empty: this history is over."""
         found = [choice for choice in self._all(at) if left.pays(choice.cost)]

@@ -7,7 +7,7 @@ that breaks the same promise when it is played by itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -23,8 +23,8 @@ from recovery.testing.exploration.repeating import recoloured, repeated, sampled
 from recovery.testing.exploration.search import Counts, Progress, Search, Violation
 from recovery.testing.exploration.sharing import shared
 from recovery.testing.exploration.shrinking import shrunk
-from recovery.testing.exploration.writing import duration_text, expecting_no_divergence, scenario_of, written
-from recovery.testing.moves import Move
+from recovery.testing.exploration.writing import duration_text, expecting_no_divergence, plain, scenario_of, written
+from recovery.testing.moves import Move, Send, Signal
 from recovery.testing.promises import PROMISES
 from recovery.testing.replay import COLOURS, has_colour
 from recovery.testing.scenario import Scenario
@@ -64,7 +64,7 @@ class Explored:
     histories: timelines that were played, no two alike; merged: those of them that came to a state which was seen before, and were not gone on
     with. states: moments that differ; end_states: those in which nobody has anything left to do. seconds: of real time. repeated: histories
     that were played again on each of `stores`, and in both `colours` where the subject has both. complete: everything within the bounds was seen. interrupted: Ctrl-C ended it, and
-    this is what was found until then.
+    this is what was found until then. unanswered: what the run waits for from outside and nobody said in any history: what comes behind it was not played.
     """
 
     histories: int
@@ -81,6 +81,7 @@ class Explored:
     stores: tuple[str, ...]
     colours: tuple[str, ...]
     violations: tuple[Found, ...]
+    unanswered: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether nothing was violated."""
@@ -91,7 +92,8 @@ class Exploration(Generic[P, R]):
     """A workflow, its input, and what acts in the place of real services: what `recover explore module:name` explores.
 
     effects: by effect, a function of its arguments, or AS_IT_STANDS; or a `ScriptedEnvironment`. None: each effect that the workflow's code names
-    is acted by its contract, and gives examples of what it returns. budget and lease: of every engine.
+    is acted by its contract, and gives examples of what it returns. says: what people say to the run, at any moment and in this order, made by `answers` and
+    `sends`. budget and lease: of every engine.
     Raises ValueNotStorable for an input that cannot be stored, NotCast for an effect of whose value no example can be made.
     """
 
@@ -101,10 +103,12 @@ class Exploration(Generic[P, R]):
         /,
         *args: Any,
         effects: Mapping[Effect[..., Any], Callable[..., Any]] | ScriptedEnvironment | None = None,
+        says: Sequence[Signal | Send] = (),
         budget: Budget | None = None,
         lease: Lease | None = None,
     ) -> None:
         self.workflow = workflow
+        self.says = tuple(says)
         self.input = workflow.bind(*args)  # type: ignore[call-arg]  # checked by the workflow itself, which says what is wrong
         if effects is None:
             self.environment: ScriptedEnvironment = contracted(workflow)
@@ -119,7 +123,7 @@ class Exploration(Generic[P, R]):
         stored = workflow.signature.parse(arguments)
         made = cls.__new__(cls)
         made.workflow, made.input, made.environment = workflow, stored, contracted(workflow)
-        made.budget, made.lease = Budget(), Lease()
+        made.says, made.budget, made.lease = (), Budget(), Lease()
         return made
 
     def scenario(self) -> Scenario:
@@ -135,7 +139,7 @@ class Exploration(Generic[P, R]):
                 "story": f"The workflow {self.workflow.name}, with its effects acted by {'their contracts' if acting else 'scripts'}.",
                 "environment": {"scripted": name_of(self, self.environment, *acting, near=self.workflow.fn)},
                 "workflow": {colour: name_of(self.workflow, self, near=self.workflow.fn)},
-                "timeline": [{"run": "A", "input": self.input}],
+                "timeline": [{"run": "A", "input": self.input}, *plain(self.says)],
                 "lease": {"term": duration_text(self.lease.term)},
                 "budget": budget | ({} if wait is None else {"max_wait": duration_text(wait)}),
                 "expect": {},
@@ -151,6 +155,7 @@ def explore(
     /,
     *args: Any,
     effects: Mapping[Effect[..., Any], Callable[..., Any]] | ScriptedEnvironment | None = None,
+    says: Sequence[Signal | Send] = (),
     faults: int = FAULTS_DEFAULT,
     recoverers: int = RECOVERERS_DEFAULT,
     seed: int = 0,
@@ -165,7 +170,7 @@ def explore(
 ) -> Explored:
     """Play every history of a workflow within bounds, and look in every state whether the promises I1 to I10 hold.
 
-    workflow: with its arguments behind it, and `effects` that say what each effect comes to, as an Exploration has them; or an Exploration; or a Scenario, of whose
+    workflow: with its arguments behind it, `effects` that say what each effect comes to, and what people say, as an Exploration has them; or an Exploration; or a Scenario, of whose
     timeline only the input of the first run is used, and what people say, which then comes at any moment, in its order. faults: kills, pauses, lost and doubled messages, steps of time, all together, in one
     history. recoverers: how many processes may take the run up. seed: picks the order, and with histories_max, which stops the search, the
     sample. violations_max: after how many of them it stops, too. stores: "sqlite" or PostgreSQL URLs on which a sample of the histories is
@@ -176,7 +181,7 @@ def explore(
     """
     bounds = Bounds(faults, recoverers)
     if isinstance(workflow, Workflow):
-        workflow = Exploration(workflow, *args, effects=effects)
+        workflow = Exploration(workflow, *args, effects=effects, says=says)
     if isinstance(workflow, Exploration):
         subject, cast, is_async = workflow.scenario(), workflow.cast(), workflow.workflow.is_async
     else:
@@ -204,9 +209,10 @@ def explore(
     ]
     broken = [*counts.violations, *(Violation("store", item.problem, item.timeline) for item in differences)]
     colours = tuple(COLOURS[one] for one in ((is_async,) if other is None else (False, True)))
-    return _explored(
+    explored = _explored(
         counts, bounds, len(again), stores, colours, [_told(subject, cast, is_async, violation) for violation in broken]
     )
+    return replace(explored, unanswered=search.waits.unanswered)
 
 
 def _explored(

@@ -23,6 +23,7 @@ from recovery.testing.exploration.bounds import Bounds
 from recovery.testing.exploration.branching import Branching, Choice, said
 from recovery.testing.exploration.judging import Judge
 from recovery.testing.exploration.playing import Play
+from recovery.testing.exploration.saying import Waits
 from recovery.testing.exploration.states import Seen, State
 from recovery.testing.exploration.writing import moves_of, plain
 from recovery.testing.moves import Move
@@ -125,6 +126,7 @@ class Search:
         self._random = Random(seed)  # noqa: S311  # an order, not a secret
         self._branching = Branching(scenario, cast.sent)
         self._judge = Judge()
+        self.waits = Waits()
         self.seen = Seen()
         self.ends: set[State] = set()
         self._frontier: list[tuple[int, float, int, Branch]] = []
@@ -234,6 +236,8 @@ class Search:
                 and report.ended.exit == "usage"
             ):
                 raise ValueError(f"Undisturbed, the run ends: {report.ended.message}")
+            if not known and self._branching.is_silent(moment):
+                self.waits.note(play.journal, moment)
             choices = self._branching.choices(moment, left)
             choice = choices[0] if choices else None
             pending = [Branch(tuple(play.moves), other, left, state, moment.rank) for other in choices[1:]]

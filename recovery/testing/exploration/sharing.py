@@ -115,6 +115,8 @@ def _added(search: Search, done: dict[str, Any]) -> None:
     counts.interrupted = counts.interrupted or done["interrupted"]
     search.seen.hear(done["seen"])
     search.ends.update(bytes.fromhex(end) for end in done["ends"])
+    search.waits.answered.update(done["waits"][0])
+    search.waits.left.update(done["waits"][1])
     search.timelines += [moves_of(timeline) for timeline in done["timelines"]]
     counts.violations += [Violation(one[0], one[1], moves_of(one[2])) for one in done["violations"]]
 
@@ -154,6 +156,7 @@ def _work(told: dict[str, Any], stdout: IO[str]) -> None:
         "seen": search.seen.told(beside=told["seen"]),
         "ends": [end.hex() for end in search.ends],
         "timelines": [plain(timeline) for timeline in sampled(search.timelines, told["seed"])],
+        "waits": [sorted(search.waits.answered), sorted(search.waits.left)],
         "violations": [[one.promise, one.problem, plain(one.timeline)] for one in counts.violations],
     }
     print(json.dumps(done), file=stdout, flush=True)

@@ -1,0 +1,53 @@
+"""Saying: what people say to a run that is explored, and which of its waits nobody has answered.
+
+Owns both. Must not know which way is searched. Invariant: a wait counts as unanswered only if no history had an answer to it: behind it
+nothing was played but what follows on the end of the wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from recovery.core.entries import LAPSED, Status
+from recovery.core.mail import waits_in
+from recovery.ports import Journal
+from recovery.storage.reading import read
+from recovery.testing.exploration.branching import RUN, Moment
+from recovery.testing.moves import Send, Signal
+
+
+def answers(name: str, value: Any, *, by: str = "ann") -> Signal:
+    """Somebody answers what `run.wait_for(name)` waits for; where a call is to be approved, that call."""
+    return Signal.model_validate({"signal": name, "value": to_jsonable_python(value), "by": by})
+
+
+def sends(topic: str, value: Any, *, by: str = "ann") -> Send:
+    """Somebody sends a message, which `run.receive(topic)` takes."""
+    return Send.model_validate({"send": topic, "value": to_jsonable_python(value), "by": by})
+
+
+@dataclass(slots=True)
+class Waits:
+    """The waits that were met, as people know them: those that somebody has answered, and those that nobody was about to."""
+
+    answered: set[str] = field(default_factory=set)
+    left: set[str] = field(default_factory=set)
+
+    @property
+    def unanswered(self) -> tuple[str, ...]:
+        return tuple(sorted(self.left - self.answered))
+
+    def note(self, journal: Journal, moment: Moment) -> None:
+        """Look at a moment at which nobody has anything left to say, and nobody is at work."""
+        run = moment.run
+        if run is None or not (run.status is Status.WAITING or run.status.settled):
+            return
+        for wait in waits_in(read(journal, RUN).history):
+            known_as = f"{'the next message of' if wait.wait.value['queue'] else 'the answer to'} {wait.wait.value['name']}"
+            if wait.ended is not None and wait.ended.form != LAPSED:
+                self.answered.add(known_as)
+            elif wait.ended is not None or run.next_look_us is None or run.next_look_us > moment.now_us:
+                self.left.add(known_as)
