@@ -295,6 +295,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
         "repeated",
         "stores",
         "colours",
+        "unanswered",
         "violations",
     ),
     "recover demo": ("scenes", "holds"),

@@ -118,6 +118,7 @@ def test_the_reports_say_it_in_words(typed: Typed) -> None:
     early = typed("signal", "r1", "elsewhere", "--value", "1", "--by", "ann").stdout
     assert "has not come to that wait" in early
     assert "notes#1" in early
+    assert "goes on" not in early, "the run still waits for something else"
     assert "message" in typed("send", "r1", "notes", "--value", '"x"', "--by", "bob").stdout
 
 
