@@ -32,7 +32,7 @@ POLL = timedelta(milliseconds=250)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """What a reconciler is given. `hold` and `drop` keep the lease of a run alive; `raise_mark` lifts the clock to a journaled time;
-    `held_contracts`: those that are held, as a load or the last renewal of a lease has read; `hear`: what a load reads. `messages`: what was
+    `held_contracts`: those that are held, as a load or the last renewal of a lease has read; `hear`: what a load reads. `messages`: the orders
     in a run's inbox when it was last read, if anybody here has the run; `tell`: something was put in just now."""
 
     workflows: Workflows

@@ -7,7 +7,7 @@ reverse of the order in which they came to their outcomes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,9 +47,13 @@ def undo_order(history: History, contracts: Mapping[str, Contract], reached: Ite
     """Which of the steps that a workflow has reached are to be undone: the last that came to its outcome first.
 
     Leaves out what changes nothing, what did not happen, what an earlier undoing has dealt with, and undoings themselves."""
-    wanted, seen_to = set(reached), {effect.intent.undoes for effect in history.effects}
+    wanted = set(reached)
+    seen_to, left = _undone_since(history, wanted), len(wanted)
     found: list[EffectStep] = []
     for name in reversed(history.completed):
+        if not left:
+            break  # a saga is at the end of a long run
+        left -= name in wanted
         step = history.steps.get(name)  # a restart supersedes steps
         if name not in wanted or name in seen_to or not isinstance(step, EffectStep) or step.intent.undoes:
             continue
@@ -64,6 +68,18 @@ def undone_by(history: History) -> dict[str, str]:
     known = (*history.superseded.values(), *history.steps.values())  # undone by an earlier generation, it stands no more either
     undoings = [step for step in known if isinstance(step, EffectStep) and step.intent.undoes]
     return {each.intent.undoes: each.step for each in undoings if each.settled is None or each.settled.outcome not in stands}
+
+
+def _undone_since(history: History, wanted: Set[str]) -> set[str]:
+    """What was undone since the first of these steps was recorded: none of them before that."""
+    left, undone = set(wanted), set[str]()
+    for name, step in reversed(history.steps.items()):
+        if not left:
+            break
+        left.discard(name)
+        if isinstance(step, EffectStep):
+            undone.add(step.intent.undoes)
+    return undone
 
 
 def undone_by_cancel(step: Step) -> bool:

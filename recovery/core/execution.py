@@ -25,7 +25,7 @@ from recovery.core.errors import (
     UsageError,
 )
 from recovery.core.gathering import Gate, Gathering
-from recovery.core.history import DecisionStep, EffectStep, History, Step
+from recovery.core.history import DecisionStep, EffectStep, History, Step, recorded_orders
 from recovery.core.ids import ROOT, branch_of, check_step_name, other_arguments, step_id
 from recovery.core.misfits import Side, asked_decision, recorded_side
 from recovery.core.operations import Append, Decided, Enter, Leave, Now, Op, Turn
@@ -33,7 +33,7 @@ from recovery.core.order_errors import RunCancelled
 from recovery.core.orders import held_at_least, refusal
 from recovery.core.resting import Rest, Rests, says_less
 from recovery.core.scopes import Scopes
-from recovery.core.steps import OutOfOrder, Steps, lies_in, upwards
+from recovery.core.steps import OutOfOrder, Steps, upwards
 from recovery.core.steps import Unwind as Unwind
 from recovery.core.unsaid import Unsaid, not_after
 
@@ -54,6 +54,7 @@ class Execution:
     _unsaid: Unsaid = field(init=False, default_factory=Unsaid)
     noted: list[Decision] = field(init=False, default_factory=list)  # what every branch may have seen, and nothing builds on yet
     rests: Rests = field(init=False, default_factory=Rests)
+    _orders: dict[str, list[str]] | None = field(init=False, default=None)
     _gates: dict[str, Gate] = field(init=False, default_factory=dict)
     _patches: dict[str, bool] = field(init=False, default_factory=dict)
     _undoings: set[str] = field(init=False, default_factory=set)
@@ -121,7 +122,9 @@ class Execution:
         gate = self._gates.get(parent)
         nested = gate is not None
         if gate is None:
-            order = [done for done in self.history.completed if lies_in(done, step) and not self.history.lies_in_a_step(done)]
+            if self._orders is None:
+                self._orders = recorded_orders(self.history)
+            order = self._orders.get(step)
             gate = Gate(order) if order else None
         gathering = Gathering(step, count, gate, nested)
         if gate is not None:

@@ -44,6 +44,7 @@ from recovery.core.recorded import EffectStep as EffectStep
 from recovery.core.recorded import Noted as Noted
 from recovery.core.recorded import Step as Step
 from recovery.core.showing import secrets_in, without
+from recovery.core.steps import upwards
 from recovery.core.superseding import ENDS_OF_RESTS, heard_by, still_completed, superseded
 
 DIVERGE: Final = "diverge"
@@ -73,6 +74,7 @@ class History:
         default_factory=dict
     )  # what was last said of a wait for a child, by step; no step of its own
     heard: set[int] = field(default_factory=set)  # numbers of the messages that were taken in, fit or not
+    unheard: int = 1  # the lowest number of a message that was not taken in
     superseded: dict[str, Step] = field(default_factory=dict)
     length: int = 0
     places: Places = field(default_factory=Places)  # what orders to change its version made of its steps
@@ -151,7 +153,7 @@ class History:
             if entry.form not in _BEGUN:
                 self.completed.append(branch_of(entry.step) if entry.form in ENDS_OF_RESTS else entry.step)
             if entry.form in {ANSWER, UNFIT}:
-                self.heard.add(entry.value["number"])
+                self._hear(entry.value["number"])
         elif isinstance(entry, Intent):
             anew = self._is_anew(entry.step)
             self._require(anew or entry.step not in self.steps, f"step {entry.step} is recorded twice")
@@ -169,10 +171,17 @@ class History:
         """Take an order about the run itself."""
         self._require(self.opened is not None, "the first entry must open the run")
         self.overrides.append(order)
+        if order.message is not None:
+            self._hear(order.message)
         if order.verb is Verb.MOVE:
             self._move(order)
         if order.verb is Verb.RESTART:
             self._restart(order)
+
+    def _hear(self, *numbers: int) -> None:
+        self.heard.update(numbers)
+        while self.unheard in self.heard:
+            self.unheard += 1
 
     def _move(self, order: Override) -> None:
         """The run goes by another version of its code from here on, under whose names its steps are known."""
@@ -197,6 +206,8 @@ class History:
         self.adopted = {run_id: end for run_id, end in self.adopted.items() if end.step not in gone}
         self.awaited = {step: said for step, said in self.awaited.items() if step in self.steps}
         self.heard -= heard_by(gone)
+        self.unheard = 1
+        self._hear()
         self.divergence = None
 
     def _is_anew(self, step: str) -> bool:
@@ -292,6 +303,16 @@ class History:
 
     def _illegal(self, problem: str) -> IllegalHistory:
         return IllegalHistory(run_id=self.run_id, seq=self.length, problem=problem)
+
+
+def recorded_orders(history: History) -> dict[str, list[str]]:
+    """The order in which the steps below each path came to their outcomes, parts of steps apart."""
+    found: dict[str, list[str]] = {}
+    for done in history.completed:
+        if not history.lies_in_a_step(done):
+            for path in upwards(branch_of(done)):
+                found.setdefault(path, []).append(done)
+    return found
 
 
 def held_by(orders: Iterable[Override]) -> Override | None:

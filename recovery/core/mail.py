@@ -6,7 +6,7 @@ fits is asked of the definition. Invariant: of the messages for one wait the fir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -70,6 +70,7 @@ class Mail:
     answers_until_us: until when this call may look for answers that have no named time; None: not at all. dry: it waits for nothing.
     waits: those that are open, by step. approved: until when the calls that were approved may be sent, by their fingerprints.
     used: until when a call may be sent that has used up its approval, by the step that performs it.
+    come: the messages that were read and that nobody has taken, by their numbers. read_to: the last number that was read.
     taken: numbers that some branch has taken, perhaps not durably yet.
     """
 
@@ -78,7 +79,16 @@ class Mail:
     waits: dict[str, Open] = field(default_factory=dict)
     approved: dict[str, list[int | None]] = field(default_factory=dict)
     used: dict[str, int | None] = field(default_factory=dict)
+    come: dict[int, Any] = field(default_factory=dict)
+    read_to: int = 0
     taken: set[int] = field(default_factory=set)
+
+    def arrived(self, messages: Iterable[Any]) -> None:
+        """These were read behind `read_to`. Each message is read once: the inbox of a run may hold thousands."""
+        for message in messages:
+            if message.number not in self.taken:  # two branches may read the same
+                self.come[message.number] = message
+            self.read_to = max(self.read_to, message.number)
 
     def approval_of(self, step: str, fingerprint: str) -> int | None:
         """Until when a call that is performed now may be sent by its approval, which it uses up; None: no approval says so.
@@ -92,24 +102,25 @@ class Mail:
         self.used[step] = approvals.pop(0)
         return self.used[step]
 
-    def next(self, history: History, open_: Open, messages: Sequence[Any], tried: int = 0) -> Any | None:
+    def next(self, history: History, open_: Open, tried: int = 0) -> Any | None:
         """The first message that a wait has not looked at. tried: how many of them did not fit and are not recorded yet."""
         wait, wanted = open_.wait, open_.wanted
         if wanted.queue:
             until_us = wait.value["until_us"]
-            line = (m for m in messages if (m.kind, m.name) == (NOTE, wanted.name) and m.number not in self.taken | history.heard)
+            line = (m for m in self.come.values() if (m.kind, m.name) == (NOTE, wanted.name) and m.number not in history.heard)
             return next((m for m in line if until_us is None or m.at_us < until_us), None)
         slot = slot_of(history, wait.step, tried)
-        return next((m for m in messages if m.slot == slot and m.kind in {SIGNAL, LAPSE}), None)
+        return next((m for m in self.come.values() if m.slot == slot and m.kind in {SIGNAL, LAPSE}), None)
 
-    def take_in(self, history: History, open_: Open, messages: Sequence[Any], now_us: int) -> list[Decision]:
+    def take_in(self, history: History, open_: Open, now_us: int) -> list[Decision]:
         """The entries that messages give to a wait, in order: answers that do not fit, then the one that ends it, if it has come."""
         wait, until_us = open_.wait, open_.wait.value["until_us"]
         entries: list[Decision] = []
-        while (message := self.next(history, open_, messages, len(entries))) is not None:
+        while (message := self.next(history, open_, len(entries))) is not None:
             if message.kind == LAPSE or (until_us is not None and message.at_us >= until_us):
                 return [*entries, lapsed(wait, now_us)]
             self.taken.add(message.number)
+            del self.come[message.number]
             come = {"number": message.number, "by": message.by, "at_us": message.at_us}
             try:
                 said = open_.wanted.read(message)
@@ -145,14 +156,6 @@ def slot_of(history: History, step: str, tried: int = 0) -> str:
 def lapsed(wait: Decision, now_us: int) -> Decision:
     """The entry that ends a wait which nobody has answered."""
     return Decision(step=step_id(wait.step, ANSWER, 1), fingerprint="", value=wait.value["until_us"], form=LAPSED, at_us=now_us)
-
-
-def first_unheard(history: History) -> int:
-    """The lowest number of a message that was not taken in."""
-    number = 1
-    while number in history.heard:
-        number += 1
-    return number
 
 
 class Known(NamedTuple):

@@ -20,7 +20,7 @@ from recovery.core.history import DecisionStep, History
 from recovery.core.ids import branch_of
 from recovery.core.instants import iso
 from recovery.core.machine import Machine
-from recovery.core.mail import APPROVED_UNTIL, LAPSE, Open, Wanted, first_unheard, lapsed, slot_of
+from recovery.core.mail import APPROVED_UNTIL, LAPSE, Open, Wanted, lapsed, slot_of
 from recovery.core.operations import Append, Deliver, Now, Poll, Use
 from recovery.core.orders import check_wanted, heed
 from recovery.core.resting import Rest
@@ -67,8 +67,8 @@ async def heard_meanwhile(machine: Machine) -> bool:
     mail = machine.mail
     if not mail.waits:
         return False
-    messages = await _inbox(machine.history)
-    return any(mail.next(machine.history, open_, messages) is not None for open_ in mail.waits.values())
+    await _read_on(machine)
+    return any(mail.next(machine.history, open_) is not None for open_ in mail.waits.values())
 
 
 def rest_again(machine: Machine, looks_us: int | None, now_us: int) -> Append | None:
@@ -109,8 +109,9 @@ async def _come(machine: Machine, open_: Open) -> Decision:
     branch, rest = branch_of(wait.step), Rest(Status.WAITING, until_us, open_.wanted.known_as)
     while True:
         now_us = await Now()
-        found, messages = [] if wait.step in machine.history.steps else [wait], await _inbox(machine.history)
-        found += machine.mail.take_in(machine.history, open_, messages, now_us)
+        found = [] if wait.step in machine.history.steps else [wait]
+        await _read_on(machine)
+        found += machine.mail.take_in(machine.history, open_, now_us)
         if found:
             ended = found[-1].form in _ENDS
             await machine.append(wait.step, found, *(Rest(Status.RUNNING, None, "") if ended else rest))
@@ -130,8 +131,7 @@ async def _come(machine: Machine, open_: Open) -> Decision:
                 await machine.append(wait.step, [replace(wait, at_us=now_us)], *rest)
                 continue
             raise machine.stop(_pending(machine.history.run_id, open_), branch)
-        seen = max((message.number for message in messages), default=first_unheard(machine.history) - 1)
-        await Poll(limit_us, partial(_news, machine.history.run_id, seen), f"{wait.step}: it waits for {rest.reason}")
+        await Poll(limit_us, partial(_news, machine.history.run_id, _seen(machine)), f"{wait.step}: it waits for {rest.reason}")
 
 
 async def _lapse(machine: Machine, open_: Open, now_us: int) -> Decision | None:
@@ -140,7 +140,8 @@ async def _lapse(machine: Machine, open_: Open, now_us: int) -> Decision | None:
     if not wanted.queue:
         slot = slot_of(machine.history, wait.step)
         await Deliver(LAPSE, wanted.name, slot, by="the run itself", at_us=now_us, token=f"{LAPSE}:{slot}")
-        if machine.mail.next(machine.history, open_, await _inbox(machine.history)) is not None:
+        await _read_on(machine)
+        if machine.mail.next(machine.history, open_) is not None:
             return None
     end = lapsed(wait, now_us)
     await machine.append(wait.step, [end])
@@ -164,9 +165,13 @@ def _pending(run_id: str, open_: Open) -> AnswerPending:
     return AnswerPending(run_id=run_id, step=wait.step, what=wanted.known_as, until=until, how=how)
 
 
-async def _inbox(history: History) -> Sequence[Any]:
-    """What has come and may not have been taken in."""
-    return await Use(partial(_behind, history.run_id, first_unheard(history) - 1))
+async def _read_on(machine: Machine) -> None:
+    """Read what has come since this execution read last; at first, what may not have been taken in."""
+    machine.mail.arrived(await Use(partial(_behind, machine.history.run_id, _seen(machine))))
+
+
+def _seen(machine: Machine) -> int:
+    return max(machine.mail.read_to, machine.history.unheard - 1)
 
 
 def _behind(run_id: str, after: int, journal: Any) -> Sequence[Any]:

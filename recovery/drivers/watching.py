@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -64,7 +65,7 @@ class Watch:
         """Call a function in a thread of its own, and wait at most so long. Raises TimeoutError; the thread then goes on alone."""
         assert self.silence is not None, "nothing else is called in a thread"
         ended, came, failed = threading.Event(), list[Any](), list[BaseException]()
-        context, signs = contextvars.copy_context(), [time.monotonic()]
+        context, signs = contextvars.copy_context(), deque([time.monotonic()], maxlen=1)  # the last one: there may be millions
         self._heard = lambda: signs.append(time.monotonic())
 
         def work() -> None:

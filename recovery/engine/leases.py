@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from recovery.logs import logger
+from recovery.obeying import ORDER
 from recovery.ports import Journal, Message, RunRow
 
 
@@ -29,7 +30,8 @@ class Leases:
         self._pid = os.getpid()
         self._held: dict[str, RunRow] = {}
         self._contracts: frozenset[str] = frozenset()
-        self._messages: dict[str, list[Message]] = {}
+        self._orders: dict[str, list[Message]] = {}
+        self._read_to: dict[str, int] = {}
         self._lost: set[str] = set()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -66,8 +68,8 @@ class Leases:
         self._contracts = contracts
 
     def messages(self, run_id: str) -> Sequence[Message]:
-        """What was in the inbox of a held run when it was last read."""
-        return self._messages.get(run_id, ())
+        """The orders that were in the inbox of a held run when it was last read. Asked for at every step, however many other messages there are."""
+        return self._orders.get(run_id, ())
 
     def lost(self, run_id: str) -> bool:
         """Whether the last renewal found that somebody else has a run that is at work here."""
@@ -80,7 +82,8 @@ class Leases:
             self._lost.discard(run.run_id)
             if held is not None and held.owner == run.owner:
                 del self._held[run.run_id]
-                self._messages.pop(run.run_id, None)
+                self._orders.pop(run.run_id, None)
+                self._read_to.pop(run.run_id, None)
             if self._closing and not self._held:
                 self._end()
 
@@ -118,15 +121,17 @@ class Leases:
         this process has just put something in."""
         if run_id not in self._held:
             return
-        before = self._messages.get(run_id, [])
         try:
-            news = self._journal.inbox(run_id, before[-1].number if before else 0)
+            news = self._journal.inbox(run_id, self._read_to.get(run_id, 0))
         except Exception as error:  # noqa: BLE001  # as below; what was heard last still counts
             logger(__name__).warning("inbox not read", run_id=run_id, problem=type(error).__name__)
             return
         with self._lock:
-            if news and run_id in self._held:  # two readers hear the same: whoever is second says it again
-                self._messages[run_id] = [*before, *news]
+            if news and run_id in self._held:
+                known = self._orders.get(run_id, [])
+                heard = {order.number for order in known}  # two readers hear the same
+                self._orders[run_id] = [*known, *(each for each in news if each.kind == ORDER and each.number not in heard)]
+                self._read_to[run_id] = max(news[-1].number, self._read_to.get(run_id, 0))
 
     def _renew(self, run: RunRow) -> None:
         assert run.owner is not None

@@ -282,12 +282,13 @@ def _let_go(world: World, run_id: str) -> bool:
 def _overlooked(loaded: Loaded, inbox: Sequence[Message]) -> Problems:
     """A run that was let go is due where its answer has come: else nobody who looks for what is due would go on with it."""
     run, history, mail = loaded.run, loaded.history, Mail()
+    mail.arrived(inbox)
     if run.status is not Status.WAITING or run.owner is not None:
         return
     for known in waits_in(history):
         value = known.wait.value
         wanted = Wanted(name=value["name"], queue=value["queue"], read=lambda _message: {})
-        message = mail.next(history, Open(known.wait, wanted), inbox) if known.ended is None else None
+        message = mail.next(history, Open(known.wait, wanted)) if known.ended is None else None
         if message is not None and (run.next_look_us is None or run.next_look_us > message.at_us):
             yield f"{run.run_id}: {known.step} is answered in message {message.number}, and the run is not due"
 

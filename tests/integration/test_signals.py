@@ -18,6 +18,7 @@ from recovery.core.policy import Budget
 from recovery.definitions.effect import Effect
 from recovery.ports import Delivery, Journal, Message
 from recovery.storage import open_journal
+from recovery.storage.memory import MemoryJournal
 
 from .desk import Desk
 from .world import QUICK, Shop, keyed
@@ -463,6 +464,29 @@ def chat(run: Any) -> Steps:
     while (line := (yield run.receive("chat", schema=str))) != "bye":
         heard.append(line)
     return heard
+
+
+class Counted(MemoryJournal):
+    """Says how many messages were read."""
+
+    read = 0
+
+    def inbox(self, run_id: str, after: int = 0) -> list[Message]:
+        found = super().inbox(run_id, after)
+        self.read += len(found)
+        return found
+
+
+def test_an_inbox_of_many_messages_is_read_once_and_not_from_each_of_them_on() -> None:
+    journal, many = Counted(), 40
+    desk = Desk(journal, "sync", chat)
+    desk.start("chat")
+    for number in range(many - 1):
+        desk.send("r", "chat", str(number), by="ann")
+    desk.send("r", "chat", "bye", by="ann")
+    journal.read = 0
+    assert desk.start("chat") == [str(number) for number in range(many - 1)]
+    assert journal.read <= 3 * many, "once for its messages, and before and behind them for orders"
 
 
 def test_messages_of_a_topic_are_taken_in_order_and_once(journal: Journal, colour: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from recovery.core.entries import (
+    ANSWER,
     BRANCHES,
     Answered,
     AnswerKind,
@@ -17,12 +18,14 @@ from recovery.core.entries import (
     Observation,
     Opened,
     OutcomeKind,
+    Override,
     Settled,
     Source,
+    Verb,
     Verdict,
 )
 from recovery.core.errors import IllegalHistory
-from recovery.core.history import DecisionStep, EffectStep, History, fold
+from recovery.core.history import DecisionStep, EffectStep, History, fold, recorded_orders
 
 OPENED = Opened(workflow="w", version="1", input=None, input_digest="d", at_us=0)
 DECISION = Decision(step="plan#1", fingerprint="f", value=1, at_us=0)
@@ -192,3 +195,29 @@ def test_the_effects_of_a_branch_are_folded_without_searching_those_before_them(
         history.add(entry)
     assert completed == ["a#1", "map#1/0/a#1", "map#1/1/a#1/again#1", "map#1/1/a#1"]
     assert completed.times == 1
+
+
+def test_the_first_message_that_was_not_taken_in_is_known_without_looking_from_the_first_one() -> None:
+    history = History("r")
+    history.add(OPENED)
+    for step, number, unheard in (("a#1", 2, 1), ("b#1", 1, 3), ("c#1", 4, 3)):
+        history.add(Decision(step=step, fingerprint="", value={"number": number}, form=ANSWER, at_us=0))
+        assert history.unheard == unheard
+    history.add(Override(step="", verb=Verb.PAUSE, by="ann", at_us=0, reason="lunch", message=3))
+    assert history.unheard == 5
+    history.add(Override(step="", verb=Verb.RESTART, by="ann", at_us=0, reason="again", from_step="b#1"))
+    assert history.unheard == 1
+    assert history.heard == {2, 3}
+
+
+def test_outcomes_are_listed_in_their_order_for_every_path_above_them_and_parts_of_steps_are_not() -> None:
+    history = History("r")
+    begun = Decision(step="map#1", fingerprint="", value=2, form=BRANCHES, at_us=0)
+    steps = ["map#1/1/a#1", "map#1/0/a#1", "map#1/0/a#1/again#1"]
+    made = [entry for step in steps for entry in (replace(INTENT, step=step), replace(SETTLED, step=step))]
+    for entry in (OPENED, DECISION, begun, *made):
+        history.add(entry)
+    found = recorded_orders(history)
+    assert found["map#1"] == ["map#1/1/a#1", "map#1/0/a#1"]
+    assert found["map#1/0"] == ["map#1/0/a#1"]
+    assert found[""] == ["plan#1", "map#1/1/a#1", "map#1/0/a#1"]

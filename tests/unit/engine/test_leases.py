@@ -9,7 +9,7 @@ from datetime import timedelta
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
 from recovery.engine.leases import Leases
-from recovery.ports import Hold, Owner, RunRow
+from recovery.ports import Hold, Message, Owner, RunRow
 from recovery.storage.memory import MemoryJournal
 
 ROW = RunRow(
@@ -157,3 +157,33 @@ def test_a_store_that_cannot_be_read_releases_no_contract_and_ends_no_lease() ->
     assert kept.held_contracts() == {"payments"}
     kept.drop(ROW)
     kept.close()
+
+
+class Spoken(Renewing):
+    """Says from where on its inbox was read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[int] = []
+
+    def inbox(self, run_id: str, after: int = 0) -> list[Message]:
+        self.asked.append(after)
+        said = [("note", "chat"), ("order", "pause"), ("note", "chat")]
+        every = [
+            Message(run_id=run_id, kind=kind, name=name, slot="", body="{}", by="ann", at_us=0, token=f"{number}", number=number)
+            for number, (kind, name) in enumerate(said, 1)
+        ]
+        return every[after:]
+
+
+def test_of_an_inbox_the_orders_are_kept_and_what_was_read_is_not_read_again() -> None:
+    journal = Spoken()
+    kept = Leases(journal, timedelta(hours=1))
+    kept.hold(ROW)
+    for _ in range(2):
+        kept.read_inbox(ROW.run_id)
+        assert [(each.number, each.name) for each in kept.messages(ROW.run_id)] == [(2, "pause")]
+    assert journal.asked == [0, 3]
+    kept.drop(ROW)
+    kept.close()
+    assert not kept.messages(ROW.run_id)
