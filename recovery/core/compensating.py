@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
-from recovery.core.compensation import Compensated, acts_until_us, undo_order, unsettled
+from recovery.core.compensation import Compensated, acts_until_us, own_effect, undo_order, unsettled
 from recovery.core.entries import UNDOING, OutcomeKind, Settled
 from recovery.core.errors import ConcurrentStep
 from recovery.core.history import EffectStep
@@ -87,8 +87,8 @@ class Compensating:
 
     async def _undo(self, name: str, left: Sequence[str]) -> None:
         """Undo one effect, by its compensation if it can, else by hand."""
-        effect, request = self.machine.history.steps[name], self.machine.requests.get(name)
-        if request is None or not isinstance(effect, EffectStep):
+        effect, request = own_effect(self.machine.history, name), self.machine.requests.get(name)
+        if request is None or effect is None:
             raise self.machine.diverge(self.step, f"an undoing of {name}", f"one at which {name} has not been reached")
         problem = self.undoes.hindrance(effect, request)
         if not problem:

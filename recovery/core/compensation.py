@@ -8,11 +8,11 @@ reverse of the order in which they came to their outcomes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from recovery.core.contracts import Contract, Kind
-from recovery.core.entries import JSON, UNDOING, AnswerKind, OutcomeKind, Settled
+from recovery.core.entries import INHERITED, JSON, UNDOING, AnswerKind, OutcomeKind, Settled
 from recovery.core.history import DecisionStep, EffectStep, History, Step
 from recovery.core.timing import exposed_attempts, fits_window, timing_of
 
@@ -54,12 +54,26 @@ def undo_order(history: History, contracts: Mapping[str, Contract], reached: Ite
         if not left:
             break  # a saga is at the end of a long run
         left -= name in wanted
-        step = history.steps.get(name)  # a restart supersedes steps
-        if name not in wanted or name in seen_to or not isinstance(step, EffectStep) or step.intent.undoes:
+        step = own_effect(history, name) if name in wanted and name not in seen_to else None
+        if step is None or step.intent.undoes:
             continue
         if happened(step.settled) and contracts[step.intent.contract].kind is not Kind.READ:
             found.append(step)
     return tuple(found)
+
+
+def own_effect(history: History, name: str) -> EffectStep | None:
+    """The effect at a step: its own, or the one of an earlier generation whose outcome it reuses, under the name of this step. A fork's
+    reused outcomes are its parent's, and so is what undoes them."""
+    step = history.steps.get(name)  # a restart supersedes steps
+    if not isinstance(step, DecisionStep):
+        return step
+    if step.decision.form != INHERITED or step.decision.value["run_id"] != history.run_id:
+        return None
+    before = history.superseded.get(step.decision.value["of_step"])
+    if not isinstance(before, EffectStep) or before.settled is None:
+        return None
+    return replace(before, intent=replace(before.intent, step=name), settled=replace(before.settled, step=name))
 
 
 def undone_by(history: History) -> dict[str, str]:
@@ -67,7 +81,11 @@ def undone_by(history: History) -> dict[str, str]:
     stands = {OutcomeKind.REJECTED, OutcomeKind.NOT_EXECUTED}
     known = (*history.superseded.values(), *history.steps.values())  # undone by an earlier generation, it stands no more either
     undoings = [step for step in known if isinstance(step, EffectStep) and step.intent.undoes]
-    return {each.intent.undoes: each.step for each in undoings if each.settled is None or each.settled.outcome not in stands}
+    found = {each.intent.undoes: each.step for each in undoings if each.settled is None or each.settled.outcome not in stands}
+    for step in known:  # an outcome that was reused is undone under the name of the step that reused it
+        if isinstance(step, DecisionStep) and step.decision.form == INHERITED and step.step in found:
+            found.setdefault(step.decision.value["of_step"], found[step.step])
+    return found
 
 
 def _undone_since(history: History, wanted: Set[str]) -> set[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
+from recovery.core.compensation import own_effect
 from recovery.core.contracts import Contract
 from recovery.core.contradictions import records, taken_in
 from recovery.core.effect_errors import CompensationStuck, EffectInDoubt, Unresolved
@@ -152,10 +153,12 @@ class Machine(Execution):
     async def perform(self, step: str, request: Request) -> Settled:
         """The effect's first durable outcome: recorded, found, or made now. Raises Unwind where none can be had."""
         recorded = self.history.steps.get(step)
-        if (given := await inherited(self, step, request)) is not None:
+        given = await inherited(self, step, request)
+        if given is None or own_effect(self.history, step) is not None:  # what an earlier generation did is undone with the rest
+            self.contracts.setdefault(request.contract.digest, request.contract)
+            self.requests[step] = request
+        if given is not None:
             return await self._returned(given)
-        self.contracts.setdefault(request.contract.digest, request.contract)
-        self.requests[step] = request
         if recorded is None or is_anew(recorded):
             draft = EffectStep(seq=0, intent=request.intent(step, await Now()))
             return await self._returned(await self._settle(request, draft, draft.intent))

@@ -177,6 +177,58 @@ def test_the_outcome_of_what_was_undone_is_not_inherited(journal: Journal, *, in
     assert given_back == [2]
 
 
+@pytest.mark.parametrize("generations", [2, 3])
+def test_what_an_earlier_generation_did_and_the_run_reuses_is_undone_with_the_rest(journal: Journal, generations: int) -> None:
+    """It is the same run's: nobody else would. A fork's is its parent's."""
+    shop, contract = Shop(stock=3), keyed()
+    reserve = shop.effect(contract)
+    undone: dict[str, tuple[int, int]] = {}
+
+    @reserve.compensation(keyed())
+    def give_back(call: Call, outcome: int, *, units: int) -> None:
+        if undone.setdefault(call.key, (units, outcome)) and len(undone) == 1:
+            raise Killed
+
+    @workflow
+    def trip(run: Run) -> list[int]:
+        with run.saga("booking"):
+            run.decide("plan", lambda: 3)
+            taken = [run.perform(reserve(units=units), key=f"{run.run_id}-{units}") for units in (1, 2)]
+            run.wait_for("go", schema=bool)
+            return [*taken, run.perform(reserve(units=3))]
+
+    def waits(run_id: str) -> None:
+        assert engine.recover(run_id).status is Status.WAITING
+
+    with Engine(journal, workflows=[trip], budget=QUICK, clock=ManualClock()) as engine:
+        with pytest.raises(errors.AnswerPending):
+            engine.run("r", trip)
+        step = "plan#1"
+        for generation in range(2, generations + 1):
+            policies = {name: Reuse() for name in ("reserve#1", "reserve#2")}
+            engine.restart("r", step, policies=policies, **WHO)
+            waits("r")
+            step = f"plan#1@{generation}"
+        engine.fork("r", "f", at=f"go#1@{generations}", **WHO)
+        for run_id in ("f", "r"):
+            waits(run_id)
+            engine.signal(run_id, "go", True, by="ann")
+            if run_id == "r":
+                assert not undone, "what a fork reuses stays its parent's"
+                with pytest.raises(Killed):
+                    engine.recover(run_id)
+                undone["killed"] = (0, 0)
+            assert engine.recover(run_id).status is Status.FAILED
+        assert list(undone.values()) == [(2, 2), (0, 0), (1, 1)]
+        steps = [entry.undoes for entry in engine.history("r") if isinstance(entry, Intent) and entry.undoes]
+        assert steps == [f"reserve#2@{generations}", f"reserve#1@{generations}"]
+        assert engine.recover("r").status is Status.FAILED
+        with pytest.raises(errors.OverrideRefused, match="is undone by booking#1"):
+            engine.fork("r", "g", at=f"go#1@{generations}", **WHO)
+        assert engine.verify().broken == []
+    assert len(undone) == 3
+
+
 def test_a_key_of_the_workflow_s_own_is_not_used_for_a_second_effect(journal: Journal, colour: str) -> None:
     house = House(journal, colour, keys=True)
     house.do("run", "r", house.order)
