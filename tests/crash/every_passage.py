@@ -1,4 +1,4 @@
-"""A family is killed at every passage of every crash point, in both colours and on both databases. Minutes, so only `make families` runs it.
+"""A family is killed at every passage of every crash point, in both colours and on both databases. Minutes, so only `make kills` runs it.
 
 EVERY=N kills at each N-th passage only.
 """

@@ -34,7 +34,7 @@ KILLS = (
     "append.ended.before:4",
 )
 EVERYWHERE = {"append.ended.after:2"}
-"""W7. The others are played in one of the four places, in turn, since time is short: `make families` plays all in each."""
+"""W7. The others are played in one of the four places, in turn, since time is short: `make kills` plays all in each."""
 
 PLACES = (("sqlite", "sync"), ("postgresql", "async"), ("sqlite", "async"), ("postgresql", "sync"))
 PLAYS = [
