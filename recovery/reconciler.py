@@ -294,7 +294,9 @@ def _settled(
         stopped = RunCancelled(run_id=row.run_id, by=ended.value["by"], reason=ended.value["reason"])
         return _report(row.run_id, row.workflow, Status.CANCELLED, machine=machine, error=stopped, against=against)
     if ended.outcome is not OutcomeKind.APPLIED:
-        message = ended.value["message"].removesuffix(".")
+        message = (
+            ended.value["message"].removeprefix(f"{ended.error}: ").removesuffix(".")
+        )  # a rejection's text begins with its name
         failure = RunFailed(run_id=row.run_id, error=ended.error, message=message, rejection=ended.value.get("fields"))
         return _report(row.run_id, row.workflow, Status.FAILED, machine=machine, error=failure, against=against)
     workflow = world.workflows.of(row.workflow, history.version) if history.opened is not None else None

@@ -74,7 +74,7 @@ async def adopt(session: Session, step: str, child: Child[Any] | AsyncChild[Any]
         step=step,
         child=child.run_id,
         error=settled.error or settled.outcome.value,
-        message=str(fields.get("message", "")).removesuffix("."),
+        message=str(fields.get("message", "")).removeprefix(f"{settled.error}: ").removesuffix("."),
         rejection=fields.get("fields"),
     )
 
