@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from recovery.core import children
 from recovery.core.child_errors import ChildFailed
-from recovery.core.entries import OutcomeKind
+from recovery.core.entries import OutcomeKind, Settled
 from recovery.core.errors import DefinitionError
 from recovery.core.ids import check_run_id
 from recovery.core.kin import NewChild, child_run_id
@@ -74,9 +74,16 @@ async def adopt(session: Session, step: str, child: Child[Any] | AsyncChild[Any]
         step=step,
         child=child.run_id,
         error=settled.error or settled.outcome.value,
-        message=str(fields.get("message", "")).removeprefix(f"{settled.error}: ").removesuffix("."),
+        message=_told(settled, fields).removesuffix("."),
         rejection=fields.get("fields"),
     )
+
+
+def _told(settled: Settled, fields: dict[str, Any]) -> str:
+    """Why a child came to no value: its failure's message, or who cancelled it and why."""
+    if settled.outcome is OutcomeKind.CANCELLED:
+        return f"by {fields.get('by', '')}: {fields.get('reason', '')}"
+    return str(fields.get("message", "")).removeprefix(f"{settled.error}: ")
 
 
 def to_join(machine: Machine, error: Exception | None) -> list[str]:

@@ -897,7 +897,7 @@ def test_a_child_that_was_cancelled_by_itself_fails_its_parent(journal: Journal)
         engine.cancel("leaf", by="ann", reason="this one only")
         failed = engine.recover("middle")
         assert isinstance(failed.error, errors.RunFailed)
-        assert "'leaf' failed with cancelled" in str(failed.error)
+        assert "'leaf' failed with cancelled: by ann: this one only." in str(failed.error)
 
 
 def test_a_plan_says_that_a_child_would_be_started_or_waited_for(journal: Journal) -> None:
