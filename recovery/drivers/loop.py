@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext, suppress
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -49,7 +50,7 @@ from recovery.drivers.session import Session
 from recovery.drivers.watching import Watch
 from recovery.logs import logger
 from recovery.ports import Append as Member
-from recovery.ports import AppendResult, Hold, Journal, Message
+from recovery.ports import AppendResult, Clock, Hold, Journal, Message
 from recovery.storage.writer import Writer
 
 T = TypeVar("T")
@@ -61,6 +62,11 @@ READINGS_KEPT: Final = 8
 POLL_SECONDS: Final = 0.05
 POLL_SECONDS_MAX: Final = 1.0
 """How often an inbox is looked at by a call that may wait for it."""
+
+
+_READINGS: Final[ContextVar[tuple[tuple[Clock, int, int], ...]]] = ContextVar("readings", default=())
+"""The last few readings of a strand: a clock, its wall time, and its boot time before that. Each thread or task has its own: however many branches there
+are, none pushes out the reading that another one's attempt is stamped with."""
 
 
 class _Left(BaseException):
@@ -83,7 +89,6 @@ class Driver(ABC):
         self._writer = writer
         self._run_id = writer.run_id if writer else run_id
         self._left = False  # this coroutine is being closed: nothing may be awaited any more
-        self._read: dict[int, int] = {}  # wall time -> boot time before it, of the last few readings
 
     async def drive(self, procedure: Coroutine[Op[Any], Any, T]) -> T:
         """Carry out a procedure to its end."""
@@ -146,7 +151,7 @@ class Driver(ABC):
                 raise AssertionError(operation)
 
     async def _ask(self, operation: Send | Ask | Close | Cancel) -> Answered:
-        stamped_us = None if isinstance(operation, Ask) else self._read.get(operation.attempt.sent_at_us)
+        stamped_us = None if isinstance(operation, Ask) else self._boot_at(operation.attempt.sent_at_us)
         asked = self.surroundings.question(operation, self._run_id, await self._now(), stamped_us, self._aside)
         if asked.too_late:
             return called_too_late()
@@ -228,9 +233,13 @@ class Driver(ABC):
         clock = self.surroundings.clock
         boot_us = clock.boot_us()  # first: a deadline that is measured from it is never too late
         wall_us = await self._use(lambda journal: clock.wall_us()) if clock.asks() else clock.wall_us()  # noqa: ARG005  # the clock has it
-        self._read[wall_us] = boot_us
-        keep_last(self._read, READINGS_KEPT)
+        _READINGS.set((*_READINGS.get()[1 - READINGS_KEPT :], (clock, wall_us, boot_us)))
         return wall_us
+
+    def _boot_at(self, wall_us: int) -> int | None:
+        """The boot clock as this strand read it with a wall time; None: it did not, lately."""
+        clock = self.surroundings.clock
+        return next((boot for by, wall, boot in reversed(_READINGS.get()) if by is clock and wall == wall_us), None)
 
     @abstractmethod
     async def _enter(self) -> None:
@@ -278,9 +287,3 @@ def _raising(procedure: Coroutine[Op[Any], Any, Any], error: BaseException) -> C
 
 def _sending(procedure: Coroutine[Op[Any], Any, Any], result: Any) -> Callable[[], Op[Any]]:
     return lambda: procedure.send(result)
-
-
-def keep_last(readings: dict[int, int], kept: int) -> None:
-    """Drop what was read before the last few. Branches do so at the same time, in threads of their own: another one may be faster."""
-    for old in list(readings)[:-kept]:
-        readings.pop(old, None)
