@@ -288,13 +288,14 @@ def test_the_journal_of_a_cancelled_run_verifies_and_folds_alike(journal: Journa
 
 def test_an_owner_hears_of_an_order_that_was_given_elsewhere_when_it_renews_its_lease(journal: Journal, colour: str) -> None:
     house = House(journal, colour, lease=Lease(renew_every=timedelta(milliseconds=20), term=timedelta(hours=1)))
-    reached = threading.Event()
+    reached, ordered = threading.Event(), threading.Event()
 
     def between() -> None:
         reached.set()
         heard = threading.Event()
         for _ in range(LONG * 50):
             if house.engine.world().messages("r"):
+                assert ordered.wait(LONG)  # else the run may have ended before whoever ordered looks how it stands
                 return
             heard.wait(0.02)
         raise AssertionError("it was never heard")
@@ -303,7 +304,9 @@ def test_an_owner_hears_of_an_order_that_was_given_elsewhere_when_it_renews_its_
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(house.do, "run", "r", house.order)
         assert reached.wait(LONG)
-        assert finished(house.another().cancel("r", **WORD)).status is Status.RUNNING
+        stands = finished(house.another().cancel("r", **WORD)).status
+        ordered.set()
+        assert stands is Status.RUNNING
         assert isinstance(running.exception(LONG), errors.RunCancelled)
     house.engine.flush()  # the thread that renews ends before its journal does
     assert sum(house.shop.executions.values()) == 1
