@@ -155,7 +155,7 @@ class _Branch:
                 features.add("children")
                 known[step.as_ or step.child] = self.child(step, known)
             case _:
-                raise NotImplementedError(type(step).__name__)
+                raise AssertionError(f"no rule for a {type(step).__name__}")
 
     def effect(self, effect: str, step: Perform | Attempt, known: dict[str, Any]) -> dict[str, Any] | None:
         """Its value; None if it is declined."""
