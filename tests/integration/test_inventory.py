@@ -271,6 +271,19 @@ def test_while_the_first_request_is_open_everybody_else_is_told_that_it_is_in_fl
         assert (inventory.stock("FILTER-A"), inventory.executions("reservation-1")) == (8, 1)
 
 
+def test_of_requests_that_come_together_whichever_is_held_is_waited_for(empty_store_url: str) -> None:
+    """The first in its transaction keeps the other out, so a key of its own would be waited for in vain."""
+    with (
+        serve(empty_store_url, {"FILTER-A": 10}, pause="in-transaction") as inventory,
+        InventoryClient(inventory.url, timeout=timedelta(seconds=30)) as client,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        both = [pool.submit(client.reserve, "FILTER-A", 2, idempotency_key=key) for key in ("reservation-1", "reservation-2")]
+        inventory.wait_until_paused()
+        inventory.resume()
+        assert [one.result(30).units for one in both] == [2, 2]
+
+
 def test_a_service_killed_before_its_commit_leaves_nothing_behind(empty_store_url: str) -> None:
     with (
         serve(empty_store_url, {"FILTER-A": 10}, pause="in-transaction") as inventory,

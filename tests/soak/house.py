@@ -23,6 +23,7 @@ from typing import Self
 
 import httpx
 
+from recovery.examples.inventory.pause import ANY
 from recovery.ports import Journal
 from recovery.storage import open_journal
 from recovery.storage.migrate import migrate
@@ -85,9 +86,10 @@ class Service:
         assert ended.killed, ended
         self._started = None
 
-    def wait_until_paused(self, key: str) -> None:
+    def wait_until_paused(self) -> None:
+        """Whichever request came first: of branches, any may."""
         with httpx.Client(timeout=WAIT_SECONDS, trust_env=False) as client:
-            client.get(f"{self.url}/paused/{key}").raise_for_status()
+            client.get(f"{self.url}/paused/{ANY}").raise_for_status()
 
     def close(self) -> None:
         if self._started is not None:

@@ -18,7 +18,7 @@ from recovery import Engine
 from recovery.core.chain import Row
 from recovery.crashpoints import VARIABLE
 from tests.crash.children import Ended, Started
-from tests.crash.mixed import ANSWER, ASKED, key_of
+from tests.crash.mixed import ANSWER, ASKED
 from tests.crash.worker import ANY, KILL, PLACE, STOP
 from tests.soak.house import House, Place
 from tests.soak.plays import PAUSES, Act, Fault, Play
@@ -95,8 +95,7 @@ class _Stage:
         for fault in act.faults:
             self.working.append(self._started(fault, pushing=act.pushing or bool(self.frozen)))
         if held:
-            first = self.play.steps[0]
-            self.house.service.wait_until_paused(key_of(self.played.run_id, 1, 0 if first.startswith("keyed") else 1))
+            self.house.service.wait_until_paused()
         elif act.around:
             time.sleep(act.delay_us / 1e6)  # no synchronisation: a random moment is what is wanted
         self._kill_around(act)

@@ -9,6 +9,9 @@ import asyncio
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+ANY = ""
+"""No key: whichever is held."""
+
 
 @dataclass
 class Pause:
@@ -24,9 +27,11 @@ class Pause:
     async def hold(self, where: str, key: str) -> None:
         if where == self.where:
             self._reached[key].set()
+            self._reached[ANY].set()
             await self._resumed.wait()
 
-    async def until_reached(self, key: str) -> None:
+    async def until_reached(self, key: str = ANY) -> None:
+        """Of requests that come at the same time the first may be any, and it may keep the others out: who wants just one held waits for ANY."""
         await self._reached[key].wait()
 
     def resume(self) -> None:

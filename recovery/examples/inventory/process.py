@@ -18,6 +18,8 @@ from typing import IO, Any
 
 import httpx
 
+from recovery.examples.inventory.pause import ANY
+
 
 class ServiceFailed(Exception):
     """The service did not start, or did not end. Its own words are on standard error."""
@@ -41,8 +43,8 @@ class Inventory:
         """How often the effect under a key was really executed: counted by the effect itself, not by receipts."""
         return int(self._get(f"/executions/{key}")["times"])
 
-    def wait_until_paused(self, key: str, timeout: timedelta = timedelta(seconds=30)) -> None:
-        """Return when the request with this key is held where ``pause`` said. Raises httpx.TimeoutException."""
+    def wait_until_paused(self, key: str = ANY, timeout: timedelta = timedelta(seconds=30)) -> None:
+        """Return when the request with this key, or any, is held where ``pause`` said. Raises httpx.TimeoutException."""
         with _plain(timeout) as client:
             client.get(f"{self.url}/paused/{key}").raise_for_status()
 

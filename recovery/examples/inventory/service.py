@@ -7,7 +7,7 @@
     GET  /receipts?since_us=&after=     200 decided keys behind `after`, a page of them by key
     GET  /stock/{sku}                   200
     GET  /executions/{key}              200 how often the effect was really executed
-    GET  /paused/{key}, POST /resume    for demos and tests, see pause.py
+    GET  /paused/[{key}], POST /resume  for demos and tests, see pause.py
 
 A replay carries `Idempotent-Replayed: true`. Another request under a key is a 422; a key whose first request is still running a 409 with
 code in_flight and Retry-After. A request may carry `Not-After-Us` and `Epoch`, and is refused with 412 if it comes too late.
