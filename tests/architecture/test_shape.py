@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.source import PACKAGE, committed, modules, relative, tree
+from tests.architecture.source import PACKAGE, ROOT, committed, modules, relative, tree
+from tests.strays import OF_TOOLS
 
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 40
@@ -139,3 +140,11 @@ def test_there_is_something_to_look_at() -> None:
     assert len(modules()) > 10
     assert PACKAGE / "core" / "ids.py" in modules()
     assert any(path.name == "pyproject.toml" for path in committed())
+
+
+TOP_LEVEL = {"LICENSE", "Makefile", "README.md", "docs", "migrations", "pyproject.toml", "recovery", "scenarios", "tests"}
+
+
+def test_the_top_level_holds_what_it_should_and_nothing_else() -> None:
+    """Hidden files are tools' own; everything else has a place below one of these."""
+    assert {top for path in committed() if not (top := path.relative_to(ROOT).parts[0]).startswith(".")} - OF_TOOLS == TOP_LEVEL

@@ -2,7 +2,8 @@
 
     python payload_worker.py URL RUN KILL_AT
 
-KILL_AT: the number of the moment, counted from 1 over this process; 0: it is not killed. The effect notes its key in a file first, and is keyed.
+KILL_AT: the number of the moment, counted from 1 over this process; 0: it is not killed. What is looked at is the journal, so the effect
+leaves nothing anywhere.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import os
 import signal
 import sys
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,8 +26,6 @@ KEYS = {"one": b"1" * 32}
 
 @effect(contracts.Keyed(window=timedelta(days=1)), environment=Environment("archive"))
 def file_away(call: Call, *, document: str) -> str:
-    note = Path(f"done-{call.key}")
-    note.write_text(str(len(document)))
     return f"filed: {document}"
 
 
