@@ -38,5 +38,5 @@ given = context.config.attributes.get("connection")
 if given is not None:
     migrate_on(given)
 else:
-    with sa.create_engine(parsed(os.environ["RECOVERY_DB"])).connect() as opened:
+    with sa.create_engine(parsed(os.environ["RECOVERY_DB"]).url).connect() as opened:
         migrate_on(opened)

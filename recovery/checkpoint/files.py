@@ -18,6 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from recovery.syncing import sync
+
 Bytes = bytes | bytearray | memoryview | Any
 """Anything with a contiguous buffer; numpy arrays included, which no common type describes."""
 
@@ -135,7 +137,7 @@ class LocalDisk:
             begin(file, at, size, _WRITE)
 
     def sync(self, file: int) -> None:
-        os.fsync(file)
+        sync(file)
 
     def close(self, file: int) -> None:
         os.close(file)
@@ -151,7 +153,7 @@ class LocalDisk:
             return  # a directory cannot be opened there; its names are durable with the volume's log
         opened = os.open(path, _DIRECTORY)
         try:
-            os.fsync(opened)
+            sync(opened)
         finally:
             os.close(opened)
 

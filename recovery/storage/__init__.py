@@ -24,11 +24,11 @@ def open_journal(url: str, *, create: bool = True) -> Journal:
     from recovery.storage.sql import SqlJournal
     from recovery.storage.urls import parsed
 
-    made = parsed(url)
-    if made.get_backend_name() == "sqlite":
+    address = parsed(url)
+    if address.url.get_backend_name() == "sqlite":
         from recovery.storage.sqlite import SqliteDatabase
 
-        return SqlJournal(SqliteDatabase(made, create=create))
+        return SqlJournal(SqliteDatabase(address, create=create))
     from recovery.storage.postgres import PostgresDatabase
 
-    return SqlJournal(PostgresDatabase(made))
+    return SqlJournal(PostgresDatabase(address))

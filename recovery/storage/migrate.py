@@ -25,6 +25,7 @@ from sqlalchemy.pool import NullPool
 import recovery
 from recovery.core.errors import SchemaMismatch, StoreDamaged, StoreUnavailable
 from recovery.storage.faults import first_line, is_passing, passing, translated
+from recovery.storage.filesystems import refuse_network
 from recovery.storage.names import sync_names
 from recovery.storage.schema import metadata
 from recovery.storage.sqlite_library import LIBRARY
@@ -55,11 +56,14 @@ def migrate(url: str) -> tuple[str | None, str]:
     """
     if url.startswith("memory:"):
         raise refused(url, "a journal in memory has nothing to migrate")
-    made = parsed(url)
-    if made.get_backend_name() == "sqlite":
-        return migrate_file(sqlite_path(made), shown(url))
+    address = parsed(url)
+    if address.url.get_backend_name() == "sqlite":
+        path = sqlite_path(address.url)
+        if not address.network_accepted:
+            refuse_network(path, address.shown)
+        return migrate_file(path, shown(url))
     try:
-        return _migrate_server(made, shown(url))
+        return _migrate_server(address.url, shown(url))
     except SQLAlchemyError as error:
         raise _blamed(error, shown(url)) from error
 
@@ -162,7 +166,13 @@ def _upgrade_file(path: Path, shown_url: str) -> tuple[str | None, str]:
     def _(connection: sa.engine.interfaces.DBAPIConnection, _record: object) -> None:
         connection.isolation_level = None  # the driver would otherwise commit before each DDL statement
         cursor = connection.cursor()
-        for pragma in ("busy_timeout = 10000", "journal_mode = WAL", "synchronous = FULL"):
+        for pragma in (
+            "busy_timeout = 10000",
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            "fullfsync = ON",
+            "checkpoint_fullfsync = ON",
+        ):
             cursor.execute(f"PRAGMA {pragma}").fetchall()
         cursor.close()
 

@@ -10,6 +10,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from recovery.syncing import sync
+
 
 def sync_names(directory: Path) -> None:
     """The names in it are durable on return. Where it may not be read, or is no thing that can be opened (Windows), nothing is done: SQLite does no more. Raises OSError."""
@@ -18,6 +20,6 @@ def sync_names(directory: Path) -> None:
     with suppress(PermissionError):
         opened = os.open(directory, os.O_RDONLY)
         try:
-            os.fsync(opened)
+            sync(opened)
         finally:
             os.close(opened)

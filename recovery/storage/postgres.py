@@ -24,7 +24,7 @@ from recovery.storage import statements as say
 from recovery.storage.faults import MIGRATE, WRITING, translated
 from recovery.storage.schema import OPEN_PREDICATE, VERSION, evidence, hold, run_open
 from recovery.storage.schema import run as run_table
-from recovery.storage.urls import shown
+from recovery.storage.urls import Address
 from recovery.storage.version import schema_version
 
 run_open.dialect_kwargs["postgresql_where"] = sa.text(OPEN_PREDICATE)  # said here for the sake of who has SQLite: see there
@@ -128,8 +128,9 @@ _NOW: Final = sa.text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 10000
 class PostgresDatabase:
     """A journal's database on a server. It is migrated by `recover migrate`, never by itself."""
 
-    def __init__(self, url: sa.URL) -> None:
-        self.url = shown(url.set(drivername="postgresql").render_as_string(hide_password=False))
+    def __init__(self, address: Address) -> None:
+        self.url = address.shown
+        url = address.url
         arguments = {name: value for name, value in _PATIENCE.items() if name not in url.query}
         try:
             self._engine = sa.create_engine(url, connect_args=arguments, isolation_level="READ COMMITTED")

@@ -2,7 +2,7 @@
 
 Owns the connections to a file, its creation at the first write, and the transaction that fences a batch. Invariant: a write transaction is
 BEGIN IMMEDIATE from its first statement (a deferred one that reads and then writes fails at once, whatever the busy timeout), and
-nothing is acknowledged that `synchronous=FULL` has not synced. Nobody but SQLite ever opens the file, since closing it drops our locks.
+nothing is acknowledged that `synchronous=FULL` has not synced, through the drive's own memory where the system leaves that to us. Nobody but SQLite ever opens the file, since closing it drops our locks.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from recovery.storage import forks, payloads
 from recovery.storage import statements as say
 from recovery.storage.compiled import Compiled, bare, commit, cursor_of
 from recovery.storage.faults import MIGRATE, passing
+from recovery.storage.filesystems import refuse_network
 from recovery.storage.names import sync_names
 from recovery.storage.rules import first_taken
 from recovery.storage.schema import VERSION, contract, evidence, hold, key, run_contract
 from recovery.storage.schema import run as run_table
 from recovery.storage.sqlite_library import LIBRARY, warn_once
-from recovery.storage.urls import is_file, shown, sqlite_path
+from recovery.storage.urls import Address, is_file, sqlite_path
 from recovery.storage.version import schema_version
 
 BUSY_TIMEOUT_MS: Final = 10_000
@@ -42,10 +43,19 @@ CHECKPOINT_PAGES: Final = 4000  # of the log; larger than the default, so that a
 _WRITER_SETTINGS: Final = (
     "journal_mode = WAL",
     "synchronous = FULL",
+    "fullfsync = ON",  # on macOS, where a plain sync stops at the drive's memory; SQLite ignores it where there is no such call
+    "checkpoint_fullfsync = ON",
     "foreign_keys = ON",
     f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
 )
-_REQUIRED: Final = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": BUSY_TIMEOUT_MS}
+_REQUIRED: Final = {
+    "journal_mode": "wal",
+    "synchronous": 2,
+    "fullfsync": 1,
+    "checkpoint_fullfsync": 1,
+    "foreign_keys": 1,
+    "busy_timeout": BUSY_TIMEOUT_MS,
+}
 
 _INSERT_RUN: Final = insert(run_table).on_conflict_do_nothing().returning(run_table.c.number)
 _FENCE: Final = Compiled(say.FENCE)
@@ -61,9 +71,10 @@ _INSERT_HOLD: Final = insert(hold).on_conflict_do_nothing()
 class SqliteDatabase:
     """A journal's file. With `create=False` a missing or older file is refused and left alone."""
 
-    def __init__(self, url: sa.URL, *, create: bool) -> None:
-        self.url = shown(url.set(drivername="sqlite").render_as_string())
-        self._path = sqlite_path(url)
+    def __init__(self, address: Address, *, create: bool) -> None:
+        self.url = address.shown
+        self._path = sqlite_path(address.url)
+        self._network_accepted = address.network_accepted
         # mode=rw: opening a connection never creates a file, whatever happened to it since we looked.
         self._address = sa.URL.create(
             "sqlite+pysqlite", database=f"file:{quote(str(self._path))}", query={"mode": "rw", "uri": "true"}
@@ -94,6 +105,7 @@ class SqliteDatabase:
         self._connected(connection, record)
         self._writing.add(record)
         warn_once()
+        self._require_local()
         for setting in _WRITER_SETTINGS:
             _pragma(connection, setting)
         for name, wanted in _REQUIRED.items():
@@ -105,6 +117,10 @@ class SqliteDatabase:
                     advice="Keep it on a local disk: a network file system cannot do this.",
                 )
         self._sync_names()
+
+    def _require_local(self) -> None:
+        if not self._network_accepted:
+            refuse_network(self._path, self.url)
 
     def _sync_names(self) -> None:
         """The log that was just opened may be new, and SQLite does not look at what the sync of its name came to: after a power cut it would be gone, with all
@@ -198,6 +214,7 @@ class SqliteDatabase:
     def _migrate(self) -> None:
         from recovery.storage.migrate import migrate_file  # and alembic, which costs more than all else here
 
+        self._require_local()
         migrate_file(self._path, self.url)
 
     # -- writing -------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,9 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from recovery.core.errors import StoreUrlError
+
+NETWORK_OPTION: Final = "network_file_system"
+ACCEPTED: Final = "accepted"
 
 _ADVICE: Final = "Use memory://, sqlite:///file.db or postgresql://user@host/database."
 _POSTGRES: Final = {"postgres", "postgresql", "postgresql+psycopg"}
@@ -31,8 +35,20 @@ def refused(url: str, problem: str, advice: str = _ADVICE) -> StoreUrlError:
     return StoreUrlError(url=shown(url), problem=problem, advice=advice)
 
 
-def parsed(url: str) -> URL:
-    """The URL with SQLAlchemy's name of the driver. Raises StoreUrlError."""
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A database, and what its URL says about the use of it."""
+
+    url: URL
+    """With SQLAlchemy's name of the driver, and without what is said to us."""
+    shown: str
+    """For people, without password."""
+    network_accepted: bool = False
+    """An SQLite file may be on a network file system, whatever that does to it."""
+
+
+def parsed(url: str) -> Address:
+    """Raises StoreUrlError."""
     scheme = url.partition("://")[0]
     if any("\ud800" <= letter <= "\udfff" for letter in url):
         raise refused(url, "there is a character in it that is no Unicode", "Give the file a name in UTF-8.")
@@ -47,12 +63,18 @@ def parsed(url: str) -> URL:
             raise refused(url, f"{made.port} is not a port", f"Use one of {_PORTS[0]} to {_PORTS[-1]}.")
         if "%00" in url or "\0" in url:  # the server's library would read up to it, and connect to somewhere else
             raise refused(url, "there is a NUL character in it")
-        return made.set(drivername="postgresql+psycopg")
-    if made.host or made.query or "?" in url:
-        raise refused(url, "an SQLite URL has three slashes, a path, and nothing else", "Use sqlite:///file.db.")
+        server = made.set(drivername="postgresql")
+        return Address(server.set(drivername="postgresql+psycopg"), shown(server.render_as_string(hide_password=False)))
+    options = dict(made.query)
+    network = options.pop(NETWORK_OPTION, None)
+    if made.host or options or ("?" in url and not made.query):
+        raise refused(url, "an SQLite URL has three slashes, a path, and no such options", "Use sqlite:///file.db.")
+    if network not in {None, ACCEPTED}:
+        raise refused(url, f"{NETWORK_OPTION} has one value, {ACCEPTED}", "Leave it out, unless you run that risk.")
     if not made.database or made.database == ":memory:":
         raise refused(url, "it names no file", "Use sqlite:///file.db, or memory:// for a journal that dies with its process.")
-    return made.set(drivername="sqlite+pysqlite")
+    address = made.set(drivername="sqlite+pysqlite", query={})
+    return Address(address, shown(made.render_as_string()), network_accepted=network is not None)
 
 
 def sqlite_path(url: URL) -> Path:

@@ -66,8 +66,8 @@ def _file() -> Iterator[Shelf]:
 def _schema(url: str) -> Iterator[Shelf]:
     """A schema of its own in that database, emptied before each play and dropped at the end."""
     name = f"recovery_replay_{secrets.token_hex(6)}"
-    engine = sa.create_engine(parsed(url), poolclass=NullPool)
-    own = parsed(url).update_query_dict({"options": f"-csearch_path={name}"})
+    engine = sa.create_engine(parsed(url).url, poolclass=NullPool)
+    own = parsed(url).url.update_query_dict({"options": f"-csearch_path={name}"})
     place = own.render_as_string(hide_password=False)
     _execute(engine, url, f'CREATE SCHEMA "{name}"')
     try:

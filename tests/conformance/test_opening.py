@@ -356,7 +356,9 @@ def test_what_is_no_file_is_refused_at_once_and_nothing_is_left_beside_it(tmp_pa
 
 
 def test_a_question_mark_does_not_name_another_file(tmp_path: Path) -> None:
-    assert "three slashes, a path, and nothing else" in refusal(lambda: open_journal(f"sqlite:///{tmp_path}/a?b.db"), StoreUrlError)
+    assert "three slashes, a path, and no such options" in refusal(
+        lambda: open_journal(f"sqlite:///{tmp_path}/a?b.db"), StoreUrlError
+    )
 
 
 def test_a_missing_directory_is_not_created(tmp_path: Path) -> None:

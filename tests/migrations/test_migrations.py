@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def engine(empty_store_url: str) -> Iterator[sa.Engine]:
-    made = sa.create_engine(parsed(empty_store_url), poolclass=NullPool)
+    made = sa.create_engine(parsed(empty_store_url).url, poolclass=NullPool)
     yield made
     made.dispose()
 

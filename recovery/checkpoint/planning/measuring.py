@@ -19,6 +19,7 @@ from typing import Final
 
 from recovery.checkpoint.planning import units
 from recovery.checkpoint.refusals import MeasurementRefused
+from recovery.syncing import sync
 
 BLOCK: Final = 4 * 2**20
 ROUNDS: Final = 5
@@ -121,7 +122,7 @@ def _write(path: Path, block: bytes, count: int) -> None:
             left = memoryview(block)[: count - start]
             while left:
                 left = left[os.write(file, left) :]
-        os.fsync(file)
+        sync(file)
     finally:
         os.close(file)
 
@@ -129,7 +130,7 @@ def _write(path: Path, block: bytes, count: int) -> None:
 def _sync_directory(path: Path) -> None:
     file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(file)
+        sync(file)
     finally:
         os.close(file)
 
