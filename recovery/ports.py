@@ -98,6 +98,9 @@ class RunRow:
     created_at_us: int
     updated_at_us: int
     next_look_us: int | None = None
+    queue: str = ""
+    priority: int = 0
+    crashes: int = 0  # how often in a row it was claimed from an owner who had not let it go
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,9 @@ class NewRun:
     at_us: int
     rows: tuple[Row, ...]
     payloads: tuple[Payload, ...] = ()  # what the rows refer to; stored with them or not at all
+    queue: str = ""
+    priority: int = 0
+    next_look_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +261,25 @@ class NotOpen:
 Delivery = Delivered | SlotTaken | NotOpen
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which due runs a worker takes. queues, workflows: None takes all; passed_over: runs that it does not want now; limit: how many."""
+
+    now_us: int
+    limit: int
+    queues: tuple[str, ...] | None = None
+    workflows: tuple[str, ...] | None = None
+    passed_over: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Runs that are due, and when the next of the others will be; None: none of them says."""
+
+    runs: tuple[RunRow, ...]
+    next_due_us: int | None
+
+
 class Journal(Protocol):
     """A store of runs. Synchronous; safe for several threads; the async driver calls it from a thread of its own.
 
@@ -295,6 +320,18 @@ class Journal(Protocol):
         owner, counter 0. Durable on return. None if somebody was faster, or if the run was forgotten. A repeat with the same owner token returns the row.
         Load only after it has returned, in a new transaction. Does not change the status, nor lower `updated_at_us`, which is for people:
         a clock is lifted to the times in the chain, which are verified, and never to this one."""
+
+    def due(self, wanted: Wanted) -> Due:
+        """The runs that nobody has and that can go on now: queued, let go before their end, or with a next look that has passed. A higher
+        priority first, then what has been due for longest. Read committed; changes nothing, and costs what it returns and how many pairs of queue
+        and priority there are, however many runs wait or are settled. A row that cannot be read is left out."""
+
+    def claim_due(self, wanted: Wanted, owner: Owner, *, lease_term_us: int) -> Due:
+        """`claim` of those that `due` would return, in one transaction, for one owner token. Durable on return. A run that another claimant has its
+        hands on is passed over, not waited for. A repeat with the same token claims no run twice; what an unheard call has claimed is among `owned`."""
+
+    def owned(self, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[RunRow]:
+        """The runs that can go on and have an owner, alive or not, ordered by queue and run id, those behind `after`; read committed."""
 
     def renew(self, run_id: str, owner: str, epoch: Epoch) -> bool:
         """Raise the lease counter. False if this owner no longer holds the run at this epoch."""

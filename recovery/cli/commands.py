@@ -108,10 +108,25 @@ def _naming_the_apps_own(output: Output, common: Common, work: Callable[[Output,
         raise RunNotFound(run_id=error.run_id, database=told) from error
 
 
+def _check_fit(run_id: str | None, if_head: str | None, max_wait: float | None, *, every: bool, plan: bool, no_probe: bool) -> None:
+    """Options that contradict each other. Raises BadParameter."""
+    if every and (run_id is not None or if_head is not None):
+        raise typer.BadParameter("it takes every run, and --run-id and --if-head belong to one.", param_hint="--all")
+    if max_wait is not None and not max_wait >= 0:
+        raise typer.BadParameter("it is not a number.", param_hint="--max-wait")
+    if plan and if_head is not None:
+        raise typer.BadParameter("a plan is made at whatever head there is; it names it.", param_hint="--if-head")
+    if no_probe and not plan:
+        raise typer.BadParameter("it belongs to --plan.", param_hint="--no-probe")
+    if if_head is not None and len(if_head) < _DIGEST_MIN:
+        raise typer.BadParameter(f"give at least {_DIGEST_MIN} characters of the digest.", param_hint="--if-head")
+
+
 @app.callback(invoke_without_command=True)
 def recover(
     context: typer.Context,
     run_id: Annotated[str | None, typer.Option("--run-id", metavar="ID", help="The run to recover.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every open run that can go on by itself: queued, due or orphaned.")] = False,
     app: App = None,
     db: Db = None,
     plan: Annotated[
@@ -137,7 +152,8 @@ def recover(
             metavar="SECONDS",
             min=0,
             max=_SECONDS_MAX,
-            help="How long to wait for either, and for an answer that the run waits for. Default: as the app says, or 60, and for no answer.",
+            help="How long to wait for either, and for an answer that the run waits for. Default: as the app says, or 60, and for no answer. "
+            "With --all: how long each run may wait for a named time; 0.",
         ),
     ] = None,
     as_json: Json = False,
@@ -152,27 +168,24 @@ def recover(
         typer.echo(f"recover {recovery.__version__}")
         raise typer.Exit(0)
     if context.invoked_subcommand is not None:
-        if run_id is not None or plan or no_probe or no_wait or max_wait is not None or if_head is not None:
+        if run_id is not None or every or plan or no_probe or no_wait or max_wait is not None or if_head is not None:
             raise typer.BadParameter(
-                "--run-id, --plan, --no-probe, --if-head, --no-wait and --max-wait belong to `recover --run-id ID` without a command."
+                "--run-id, --all, --plan, --no-probe, --if-head, --no-wait and --max-wait belong to `recover --run-id ID` without a command."
             )
         context.obj = common
         return
-    if run_id is None:
+    if run_id is None and not every:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(int(ExitCode.USAGE))
-    if max_wait is not None and not max_wait >= 0:
-        raise typer.BadParameter("it is not a number.", param_hint="--max-wait")
-    if plan and if_head is not None:
-        raise typer.BadParameter("a plan is made at whatever head there is; it names it.", param_hint="--if-head")
-    if no_probe and not plan:
-        raise typer.BadParameter("it belongs to --plan.", param_hint="--no-probe")
-    if if_head is not None and len(if_head) < _DIGEST_MIN:
-        raise typer.BadParameter(f"give at least {_DIGEST_MIN} characters of the digest.", param_hint="--if-head")
-    chosen = run_id
+    _check_fit(run_id, if_head, max_wait, every=every, plan=plan, no_probe=no_probe)
+    chosen = run_id or ""
     wait = timedelta(0) if no_wait else None if max_wait is None else timedelta(seconds=max_wait)
 
     def work(output: Output, common: Common) -> ExitCode:
+        if every:
+            from recovery.cli.draining import drain
+
+            return drain(output, common.target(), wait or timedelta(0), plan=plan, probe=not no_probe)
         if plan:
             from recovery.cli.planning import plan as say
 

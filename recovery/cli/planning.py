@@ -30,10 +30,10 @@ def plan(output: Output, target: Target, run_id: str, *, probe: bool, cancel: tu
     from recovery.console.plan import plan as report
 
     output.answer(lambda: documents.run_and(info, plan=_document(made), owner=owner), lambda paper: report(paper, made, owner))
-    return _code(made, loaded.run.status)
+    return code_of(made, loaded.run.status)
 
 
-def _code(made: Plan, status: Status) -> ExitCode:
+def code_of(made: Plan, status: Status) -> ExitCode:
     if status.settled:
         return ExitCode.SETTLED if status is Status.COMPLETED else ExitCode.FAILED
     if made.diverged:

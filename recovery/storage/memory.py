@@ -21,6 +21,7 @@ from recovery.ports import (
     AppendResult,
     Delivered,
     Delivery,
+    Due,
     Evidence,
     Fenced,
     Hold,
@@ -34,9 +35,10 @@ from recovery.ports import (
     SlotTaken,
     Stub,
     Vault,
+    Wanted,
 )
 from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealing_of
-from recovery.storage.rules import check_rises, check_rows, first_taken
+from recovery.storage.rules import GOES_ON, check_rises, check_rows, first_taken, is_due, urgency, wants
 
 
 @dataclass(slots=True)
@@ -99,6 +101,9 @@ class MemoryJournal:
                 head_digest=new.rows[-1].digest,
                 created_at_us=new.at_us,
                 updated_at_us=new.at_us,
+                next_look_us=new.next_look_us,
+                queue=new.queue,
+                priority=new.priority,
             )
             opened = self._runs[new.run_id] = _Run(row, list(new.rows))
             self._refer(opened, new.payloads)
@@ -125,16 +130,42 @@ class MemoryJournal:
             now = there.row
             if seen.run_id in self._stubs or (now.epoch, now.lease_counter) != (seen.epoch, seen.lease_counter):
                 return now if now.owner is not None and now.owner.token == owner.token else None
-            n = now.epoch.n + 1 if now.epoch.incarnation == self._incarnation else 1
-            there.row = replace(
-                now,
-                epoch=Epoch(self._incarnation, n),
-                owner=owner,
-                lease_counter=0,
-                lease_term_us=lease_term_us,
-                updated_at_us=max(now.updated_at_us, at_us),
-            )
-            return there.row
+            return self._claimed(there, owner, lease_term_us, at_us)
+
+    def _claimed(self, there: _Run, owner: Owner, lease_term_us: int, at_us: int) -> RunRow:
+        now = there.row
+        n = now.epoch.n + 1 if now.epoch.incarnation == self._incarnation else 1
+        there.row = replace(
+            now,
+            epoch=Epoch(self._incarnation, n),
+            owner=owner,
+            lease_counter=0,
+            lease_term_us=lease_term_us,
+            updated_at_us=max(now.updated_at_us, at_us),
+            crashes=now.crashes + (now.owner is not None),
+        )
+        return there.row
+
+    def due(self, wanted: Wanted) -> Due:
+        with self._lock:
+            return self._due(wanted)
+
+    def _due(self, wanted: Wanted) -> Due:
+        rows = [there.row for there in self._runs.values() if is_due(there.row) and wants(wanted, there.row)]
+        ready = [row for row in rows if (row.next_look_us or 0) <= wanted.now_us]
+        later = [row.next_look_us for row in rows if row.next_look_us is not None and row.next_look_us > wanted.now_us]
+        return Due(tuple(sorted(ready, key=urgency)[: wanted.limit]), min(later, default=None))
+
+    def claim_due(self, wanted: Wanted, owner: Owner, *, lease_term_us: int) -> Due:
+        with self._lock:
+            found = self._due(wanted)
+            claimed = [self._claimed(self._runs[row.run_id], owner, lease_term_us, wanted.now_us) for row in found.runs]
+            return Due(tuple(claimed), found.next_due_us)
+
+    def owned(self, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[RunRow]:
+        with self._lock:
+            rows = [there.row for there in self._runs.values() if there.row.owner is not None and there.row.status in GOES_ON]
+        return [row for row in sorted(rows, key=lambda row: (row.queue, row.run_id)) if (row.queue, row.run_id) > after][:limit]
 
     def renew(self, run_id: str, owner: str, epoch: Epoch) -> bool:
         with self._lock:
@@ -147,7 +178,7 @@ class MemoryJournal:
         with self._lock:
             held = self._held(run_id, owner, epoch)
             if held is not None:
-                held.row = replace(held.row, owner=None)
+                held.row = replace(held.row, owner=None, crashes=0)
             there = self._runs.get(run_id)
             return there is not None and there.row.owner is None and there.row.epoch == epoch
 

@@ -22,12 +22,23 @@ from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import forks, payloads
 from recovery.storage import statements as say
 from recovery.storage.faults import MIGRATE, WRITING, translated
-from recovery.storage.schema import OPEN_PREDICATE, VERSION, evidence, hold, run_open
+from recovery.storage.schema import (
+    DUE_PREDICATE,
+    OPEN_PREDICATE,
+    OWNED_PREDICATE,
+    VERSION,
+    evidence,
+    hold,
+    run_due,
+    run_open,
+    run_owned,
+)
 from recovery.storage.schema import run as run_table
 from recovery.storage.urls import Address
 from recovery.storage.version import schema_version
 
-run_open.dialect_kwargs["postgresql_where"] = sa.text(OPEN_PREDICATE)  # said here for the sake of who has SQLite: see there
+for _index, _predicate in ((run_open, OPEN_PREDICATE), (run_due, DUE_PREDICATE), (run_owned, OWNED_PREDICATE)):
+    _index.dialect_kwargs["postgresql_where"] = sa.text(_predicate)  # said here for the sake of who has SQLite: see there
 
 # Bounds on silence: a peer that vanished must not hold a caller for the quarter of an hour that TCP would wait.
 _PATIENCE: Final = {

@@ -7,10 +7,12 @@ the fence or by a key.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from recovery.core.chain import Row
+from recovery.core.entries import Status
 from recovery.core.errors import InvariantViolated
-from recovery.ports import Append, KeyClaim, KeyTaken
+from recovery.ports import Append, KeyClaim, KeyTaken, RunRow, Wanted
 
 KeyOwner = tuple[str, str, str]
 """(run id, step, fingerprint)"""
@@ -39,3 +41,27 @@ def first_taken(member: Append, owner_of: Callable[[KeyClaim], KeyOwner | None])
         if owner != ours:
             return KeyTaken(claim, *owner)
     return None
+
+
+GOES_ON: Final = frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING})
+"""What a worker brings on."""
+
+
+def is_due(row: RunRow) -> bool:
+    """Whether a run that nobody has goes on by itself, now or from its next look on: `schema.DUE_PREDICATE` in Python."""
+    looked_at = row.status in {Status.WAITING, Status.IN_DOUBT} and row.next_look_us is not None
+    return row.owner is None and (looked_at or row.status in {Status.QUEUED, Status.RUNNING})
+
+
+def wants(wanted: Wanted, row: RunRow) -> bool:
+    """Whether a claimant asks for runs like this one, whenever they are due."""
+    return (
+        (wanted.queues is None or row.queue in wanted.queues)
+        and (wanted.workflows is None or row.workflow in wanted.workflows)
+        and row.run_id not in wanted.passed_over
+    )
+
+
+def urgency(row: RunRow) -> tuple[int, int, str]:
+    """What goes first: the higher priority, then what has been due for longest."""
+    return -row.priority, row.created_at_us if row.next_look_us is None else row.next_look_us, row.run_id

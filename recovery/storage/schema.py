@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from recovery.core.entries import Status
 
-VERSION: Final = "0003"
+VERSION: Final = "0004"
 """The newest migration. Version names are compared as text, so that a newer database is recognised without alembic."""
 
 FORMAT: Final = 1
@@ -25,6 +25,14 @@ SETTLED: Final = tuple(sorted(status.value for status in Status if status.settle
 
 OPEN_PREDICATE: Final = f"status NOT IN ({', '.join(repr(status) for status in SETTLED)})"
 """Literal, in the partial index and in every query that should use it: a bound parameter would hide it from the planner."""
+
+DUE_PREDICATE: Final = (
+    "owner_token IS NULL AND (status IN ('queued', 'running') OR (status IN ('in_doubt', 'waiting') AND next_look_us IS NOT NULL))"
+)
+"""Nobody has the run, and a worker can bring it on: now, or from its next look on. Literal, as above."""
+
+OWNED_PREDICATE: Final = "owner_token IS NOT NULL AND status IN ('queued', 'running', 'waiting')"
+"""Somebody has the run, or died with it."""
 
 _STATUS_PREDICATE: Final = f"status IN ({', '.join(repr(status.value) for status in sorted(Status))})"
 
@@ -82,6 +90,11 @@ run = sa.Table(
     sa.Column("created_at_us", sa.BigInteger, nullable=False),
     sa.Column("updated_at_us", sa.BigInteger, nullable=False),
     sa.Column("next_look_us", sa.BigInteger),
+    sa.Column("queue", _RunId, nullable=False, server_default=""),
+    sa.Column("priority", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column(
+        "crashes", sa.BigInteger, nullable=False, server_default="0"
+    ),  # claims in a row that took it from an owner who had not let it go
     sa.CheckConstraint("run_id <> ''", name="run_id"),
     sa.CheckConstraint(_STATUS_PREDICATE, name="status"),
     sa.CheckConstraint("epoch_incarnation >= 0 AND epoch_n >= 1", name="epoch"),
@@ -93,6 +106,12 @@ run = sa.Table(
 run_open = sa.Index("run_open", run.c.run_id, sqlite_where=sa.text(OPEN_PREDICATE))
 """Recovery costs what is open, not what was ever stored. PostgreSQL's own half is in `recovery.storage.postgres`: to name it here would load its
 dialect, a tenth of the start of every command, where only SQLite is used."""
+
+run_due = sa.Index(
+    "run_due", run.c.queue, run.c.priority, run.c.next_look_us, run.c.number, sqlite_where=sa.text(DUE_PREDICATE)
+)  # fmt: skip
+run_owned = sa.Index("run_owned", run.c.queue, run.c.run_id, sqlite_where=sa.text(OWNED_PREDICATE))
+"""What there is for workers, and what they have: neither grows with what waits for a person, nor with what is settled."""
 
 journal = sa.Table(
     "journal",

@@ -13,8 +13,8 @@ from recovery.core.chain import Row
 from recovery.core.entries import Status
 from recovery.core.errors import StoreDamaged
 from recovery.core.ids import Epoch
-from recovery.ports import Append, AppendResult, Delivery, Evidence, Hold, Message, NewRun, Owner, RunRow, Stub, Vault
-from recovery.storage import inbox, payloads
+from recovery.ports import Append, AppendResult, Delivery, Due, Evidence, Hold, Message, NewRun, Owner, RunRow, Stub, Vault, Wanted
+from recovery.storage import claiming, due, inbox, payloads
 from recovery.storage import statements as say
 from recovery.storage.database import Database
 from recovery.storage.interruption import attended
@@ -77,11 +77,11 @@ class SqlJournal:
         return self._read(listed, [])
 
     def claim(self, seen: RunRow, owner: Owner, *, lease_term_us: int, at_us: int) -> RunRow | None:
-        values = say.claim_of(seen, owner, lease_term_us, at_us)
+        values = claiming.claim_of(seen, owner, lease_term_us, at_us)
 
         def claimed() -> RunRow | None:
             with self._database.writing() as connection:
-                row = connection.execute(say.CLAIM, values).mappings().first()
+                row = connection.execute(claiming.CLAIM, values).mappings().first()
                 if row is not None:
                     return say.to_run(row)
             # Somebody was faster; or we were, and never heard of it.
@@ -90,17 +90,41 @@ class SqlJournal:
         now = self._write(claimed)
         return now if now is not None and now.owner is not None and now.owner.token == owner.token else None
 
+    def due(self, wanted: Wanted) -> Due:
+        def listed() -> Due:
+            with self._database.snapshot() as connection:
+                found = due.look(connection, wanted)
+            return Due(tuple(row for _, row in found.runs), found.next_due_us)
+
+        return self._read(listed, Due((), None))
+
+    def claim_due(self, wanted: Wanted, owner: Owner, *, lease_term_us: int) -> Due:
+        def claimed() -> Due:
+            with self._database.transaction() as connection:
+                return due.claim(connection, wanted, owner, lease_term_us)
+
+        return (
+            self._write(claimed) if self._read(lambda: True, False) else Due((), None)
+        )  # there is nothing in a database that is not there
+
+    def owned(self, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[RunRow]:
+        def listed() -> list[RunRow]:
+            with self._database.reading() as connection:
+                return due.owned(connection, after, limit)
+
+        return self._read(listed, [])
+
     def renew(self, run_id: str, owner: str, epoch: Epoch) -> bool:
         def renewed() -> bool:
             with self._database.writing() as connection:
-                return connection.execute(say.RENEW, say.held_by(run_id, owner, epoch)).first() is not None
+                return connection.execute(claiming.RENEW, say.held_by(run_id, owner, epoch)).first() is not None
 
         return self._write(renewed)
 
     def release(self, run_id: str, owner: str, epoch: Epoch) -> bool:
         def released() -> bool:
             with self._database.writing() as connection:
-                if connection.execute(say.RELEASE, say.held_by(run_id, owner, epoch)).first() is not None:
+                if connection.execute(claiming.RELEASE, say.held_by(run_id, owner, epoch)).first() is not None:
                     return True
             row = self._found(run_id)  # it was not ours; or we have released it already, and never heard of it
             return row is not None and row.owner is None and row.epoch == epoch

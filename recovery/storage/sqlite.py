@@ -59,6 +59,7 @@ _REQUIRED: Final = {
 
 _INSERT_RUN: Final = insert(run_table).on_conflict_do_nothing().returning(run_table.c.number)
 _FENCE: Final = Compiled(say.FENCE)
+_FENCE_AT_WORK: Final = Compiled(say.FENCE_AT_WORK)
 _KEY_OWNER: Final = Compiled(say.KEY_OWNER)
 _INSERT_KEYS: Final = Compiled(insert(key).on_conflict_do_nothing())
 _INSERT_CONTRACTS: Final = Compiled(insert(contract).on_conflict_do_nothing())
@@ -249,7 +250,7 @@ class SqliteDatabase:
             for member in batch:
                 if first_taken(member, lambda claim: _KEY_OWNER.first(cursor, say.key_place(claim))):
                     return False
-                if (fenced := _FENCE.first(cursor, say.fence_of(member))) is None:
+                if (fenced := _fenced(cursor, member)) is None:
                     return False
                 _insert_member(cursor, fenced[0], member)
             commit(cursor)
@@ -257,6 +258,12 @@ class SqliteDatabase:
 
     def now_us(self) -> int:
         return time.time_ns() // 1000
+
+
+def _fenced(cursor: Any, member: Append) -> Any:
+    fence = say.fence_of(member)
+    at_work = _FENCE_AT_WORK.first(cursor, fence) if member.next_look_us is None else None
+    return _FENCE.first(cursor, fence) if at_work is None else at_work
 
 
 def _pragma(connection: Any, text: str) -> Any:

@@ -49,7 +49,7 @@ from recovery.storage.schema import (
 
 META: Final = sa.select(meta.c.namespace, meta.c.incarnation)
 RAISE_INCARNATION: Final = sa.update(meta).where(meta.c.incarnation == bindparam("seen")).values(incarnation=bindparam("to"))
-_INCARNATION: Final = sa.select(meta.c.incarnation).scalar_subquery()
+THE_INCARNATION: Final = sa.select(meta.c.incarnation).scalar_subquery()
 
 FIND: Final = sa.select(run).where(run.c.run_id == bindparam("run_id"))
 ROWS: Final = sa.select(journal).where(journal.c.run == bindparam("run")).order_by(journal.c.seq)
@@ -71,48 +71,39 @@ KEY_OWNER: Final = sa.select(key.c.run_id, key.c.step, key.c.fingerprint).where(
 )
 EVIDENCE: Final = sa.select(evidence).where(evidence.c.run_id == bindparam("run_id")).order_by(evidence.c.number)
 
-_OWNER: Final = ("owner_token", "owner_host", "owner_boot_id", "owner_pid_namespace", "owner_pid", "owner_process_start")
+OWNER: Final = ("owner_token", "owner_host", "owner_boot_id", "owner_pid_namespace", "owner_pid", "owner_process_start")
 _STATUSES: Final = frozenset(status.value for status in Status)
 _MOVED: Final = ("head", "head_digest", "status", "reason", "updated_at_us", "next_look_us")
 
-_held: Final = (
+HELD_BY: Final = (
     run.c.run_id == bindparam("of_run"),
     run.c.owner_token == bindparam("of_owner"),
     run.c.epoch_incarnation == bindparam("of_incarnation"),
     run.c.epoch_n == bindparam("of_n"),
 )
 
-CLAIM: Final = (
-    sa.update(run)
-    .where(
-        run.c.run_id == bindparam("of_run"),
-        run.c.epoch_incarnation == bindparam("seen_incarnation"),
-        run.c.epoch_n == bindparam("seen_n"),
-        run.c.lease_counter == bindparam("seen_counter"),
-        ~sa.exists().where(stub.c.run == run.c.number),
-    )
-    .values(
-        # A raised incarnation starts again at 1: (1, 1) is above every epoch of the timeline that was lost.
-        epoch_incarnation=_INCARNATION,
-        epoch_n=sa.case((run.c.epoch_incarnation == _INCARNATION, run.c.epoch_n + 1), else_=1),
-        lease_counter=0,
-        updated_at_us=sa.case(
-            (run.c.updated_at_us > bindparam("new_updated_at_us"), run.c.updated_at_us), else_=bindparam("new_updated_at_us")
-        ),
-        **{name: bindparam(f"new_{name}") for name in (*_OWNER, "lease_term_us")},
-    )
-    .returning(run)
-)
-RENEW: Final = sa.update(run).where(*_held).values(lease_counter=run.c.lease_counter + 1).returning(run.c.number)
-RELEASE: Final = sa.update(run).where(*_held).values(owner_token=None).returning(run.c.number)
-
 FENCE: Final = (
     sa.update(run)
-    .where(*_held, run.c.head == bindparam("of_head"))
+    .where(*HELD_BY, run.c.head == bindparam("of_head"))
     .values({name: bindparam(f"new_{name}") for name in _MOVED})
     .returning(run.c.number)
 )
 """The compare-and-set that an append stands on. No row: nothing of the member may be written."""
+
+FENCE_AT_WORK: Final = (
+    sa.update(run)
+    .where(
+        *HELD_BY,
+        run.c.head == bindparam("of_head"),
+        run.c.status == bindparam("new_status"),
+        run.c.reason == bindparam("new_reason"),
+        run.c.next_look_us.is_(None),
+    )
+    .values({name: bindparam(f"new_{name}") for name in ("head", "head_digest", "updated_at_us")})
+    .returning(run.c.number)
+)
+"""The same for a run that stays as it is, without a next look, which is nearly every append: SQLite writes each index anew whose columns or predicate a
+statement sets, whether or not their values change, and each is a page more to sync."""
 
 INSERT_ROWS: Final = sa.insert(journal)
 
@@ -172,17 +163,6 @@ def held_by(run_id: str, owner: str, epoch: Epoch) -> dict[str, Any]:
     return {"of_run": run_id, "of_owner": owner, "of_incarnation": epoch.incarnation, "of_n": epoch.n}
 
 
-def claim_of(seen: RunRow, owner: Owner, lease_term_us: int, at_us: int) -> dict[str, Any]:
-    return {f"new_{name}": value for name, value in owner_columns(owner).items()} | {
-        "of_run": seen.run_id,
-        "seen_incarnation": seen.epoch.incarnation,
-        "seen_n": seen.epoch.n,
-        "seen_counter": seen.lease_counter,
-        "new_lease_term_us": lease_term_us,
-        "new_updated_at_us": at_us,
-    }
-
-
 def fence_of(member: Append) -> dict[str, Any]:
     last = member.rows[-1]
     return held_by(member.run_id, member.owner, member.epoch) | {
@@ -204,7 +184,7 @@ def new_run_columns(new: NewRun) -> dict[str, Any]:
         "status": new.status.value,
         "reason": "",
         "input_digest": new.input_digest,
-        "epoch_incarnation": _INCARNATION,
+        "epoch_incarnation": THE_INCARNATION,
         "epoch_n": 1,
         "lease_counter": 0,
         "lease_term_us": new.lease_term_us,
@@ -212,6 +192,9 @@ def new_run_columns(new: NewRun) -> dict[str, Any]:
         "head_digest": last.digest,
         "created_at_us": new.at_us,
         "updated_at_us": new.at_us,
+        "queue": new.queue,
+        "priority": new.priority,
+        "next_look_us": new.next_look_us,
     }
 
 
@@ -306,6 +289,9 @@ def to_run(row: sa.RowMapping) -> RunRow:
         created_at_us=row["created_at_us"],
         updated_at_us=row["updated_at_us"],
         next_look_us=row["next_look_us"],
+        queue=row["queue"],
+        priority=row["priority"],
+        crashes=row["crashes"],
     )
 
 

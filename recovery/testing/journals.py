@@ -23,6 +23,7 @@ from recovery.ports import (
     AppendResult,
     Delivered,
     Delivery,
+    Due,
     Evidence,
     Fenced,
     Hold,
@@ -34,6 +35,7 @@ from recovery.ports import (
     RunRow,
     SlotTaken,
     Stub,
+    Wanted,
 )
 from recovery.storage.opening import glanced
 from recovery.testing.clock import ManualClock
@@ -136,6 +138,21 @@ class ProcessJournal:
             return row
 
         return self._write(claimed)
+
+    def due(self, wanted: Wanted) -> Due:
+        return self._read(lambda journal: journal.due(wanted))
+
+    def claim_due(self, wanted: Wanted, owner: Owner, *, lease_term_us: int) -> Due:
+        def claimed(journal: Journal) -> Due:
+            found = journal.claim_due(wanted, owner, lease_term_us=lease_term_us)
+            for row in found.runs:
+                self._claimed(row, "claims")
+            return found
+
+        return self._write(claimed)
+
+    def owned(self, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[RunRow]:
+        return self._read(lambda journal: journal.owned(after, limit))
 
     def renew(self, run_id: str, owner: str, epoch: Epoch) -> bool:
         return self._write(lambda journal: journal.renew(run_id, owner, epoch))

@@ -184,7 +184,7 @@ def test_a_claim_raises_the_epoch_and_takes_the_run(journal: Journal) -> None:
     assert seen.lease_counter == 1
     bob = owner("bob")
     row = journal.claim(seen, bob, lease_term_us=5_000_000, at_us=3_000)
-    expected = replace(seen, epoch=Epoch(0, 2), owner=bob, lease_counter=0, lease_term_us=5_000_000, updated_at_us=3_000)
+    expected = replace(seen, epoch=Epoch(0, 2), owner=bob, lease_counter=0, lease_term_us=5_000_000, updated_at_us=3_000, crashes=1)
     assert row == expected
     assert journal.find("run-1") == expected
 

@@ -24,6 +24,7 @@ from sqlalchemy.pool import NullPool
 from recovery.core.entries import Status
 from recovery.core.errors import StoreUrlError
 from recovery.storage import open_journal
+from recovery.storage import postgres as _postgres  # noqa: F401  # names the predicates of the partial indexes there
 from recovery.storage.migrate import migrate, scripts
 from recovery.storage.schema import OPEN_PREDICATE, VERSION, VERSION_TABLE, metadata
 from recovery.storage.urls import parsed

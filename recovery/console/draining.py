@@ -1,0 +1,43 @@
+"""What came of every run that could go on: one line each for what did not end well, and how many there were. Owns its wording."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from recovery.console import words
+from recovery.console.runs import damaged, status
+from recovery.core.errors import ExitCode
+from recovery.engine.draining import Brought, Drained
+
+_LEFT: Final = {
+    ExitCode.IN_DOUBT: "in doubt or held: a person must look",
+    ExitCode.DIVERGED: "diverged: the code must be mended",
+    ExitCode.UNRESOLVED: "not due yet",
+    ExitCode.OWNED: "at work elsewhere",
+    ExitCode.WAITING: "waiting to be told something",
+}
+
+
+def drained(came: Drained, *, plan: bool) -> RenderableType:
+    """`plan`: nothing was done, and each line says what would be."""
+    told = [one for one in came.brought if plan or one.code is not ExitCode.SETTLED]
+    parts: list[RenderableType] = [_line(one) for one in told]
+    counts = Counter(one.status for one in came.brought)
+    summary = Text(f"{len(came.brought):,} {'would be' if plan else 'were'} brought on", style="bold")
+    if not plan:
+        for each, count in sorted(counts.items()):
+            summary.append(f", {count:,} ").append_text(status(each))
+    parts.append(summary)
+    parts += [Text(f"{count:,} left: {_LEFT[code]}", style="yellow") for code, count in sorted(came.left.items())]
+    if came.damaged:
+        parts.append(damaged(came.damaged))
+    return Group(*parts)
+
+
+def _line(one: Brought) -> Text:
+    line = Text(words.bounded(one.run_id), style="bold").append(" ")
+    return line.append_text(status(one.status)).append(f"  {words.bounded(one.problem)}" if one.problem else "")

@@ -1,0 +1,112 @@
+"""Draining: bring on every run that can go on by itself, once.
+
+Owns which open runs a call without a run id takes up, and what is said of the others. Knows neither colours nor how a run is brought on. Invariants:
+settled runs are never looked at; a run that somebody else has, and that is not proven dead, is left to them; what one run comes to stops no other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from recovery.core.entries import Status
+from recovery.core.errors import AppNotFound, ExitCode, RecoveryError, StoreUnavailable, WorkflowUnknown
+from recovery.engine.wiring import Wiring
+from recovery.ports import RunRow, Wanted
+from recovery.storage.listing import Damaged, readable
+from recovery.storage.rules import GOES_ON, is_due
+
+PAGE: Final = 500
+ROUNDS_MAX: Final = 10
+"""How often runs are taken up that earlier ones have made due: a call ends, whatever others go on to enqueue."""
+
+OPEN: Final = tuple(status for status in Status if not status.settled)
+
+_AT_REST: Final = {
+    Status.IN_DOUBT: ExitCode.IN_DOUBT, Status.HELD: ExitCode.IN_DOUBT, Status.DIVERGED: ExitCode.DIVERGED,
+    Status.WAITING: ExitCode.UNRESOLVED, Status.QUEUED: ExitCode.UNRESOLVED, Status.RUNNING: ExitCode.OWNED,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brought:
+    """One run that was taken up. status: where it stands, as far as this call knows; problem: why it did not get further, "" if it settled well."""
+
+    run_id: str
+    workflow: str
+    status: Status
+    code: ExitCode
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class Drained:
+    """What one call came to. left: the runs that were not taken up, by what they wait for; damaged: those whose own row cannot be read."""
+
+    brought: list[Brought] = field(default_factory=list)
+    left: Counter[ExitCode] = field(default_factory=Counter)
+    damaged: list[Damaged] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The one code for all open runs."""
+        return ExitCode.worst([*(one.code for one in self.brought), *self.left, *(ExitCode.CORRUPT for _ in self.damaged)])
+
+
+def drain(engine: Wiring, bring: Callable[[RunRow], tuple[Status, ExitCode, str]]) -> Drained:
+    """Take up each open run that can go on, by id; then those that this has made due. bring: where a run stands behind it, its exit code, and
+    what keeps it. Raises what concerns all runs: StoreUnavailable, AppNotFound."""
+    came = Drained()
+    tried: set[str] = set()
+    for rows in (_able(engine), *(_woken(engine, tried) for _ in range(ROUNDS_MAX))):
+        for row in rows:
+            tried.add(row.run_id)
+            came.brought.append(_one(row, bring))
+    for row in _open(engine, came.damaged.append):
+        if row.run_id not in tried:
+            came.left[waits_for(row)] += 1
+    return came
+
+
+def _able(engine: Wiring) -> Iterator[RunRow]:
+    return (row for row in _open(engine, lambda _: None) if can_go_on(engine, row))
+
+
+def _woken(engine: Wiring, tried: set[str]) -> Iterator[RunRow]:
+    """Due runs that were not taken up yet: a settled child has woken its parent, or stands behind it by its id."""
+    yield from engine.journal.due(Wanted(now_us=engine.clock.wall_us(), limit=PAGE, passed_over=frozenset(tried))).runs
+
+
+def can_go_on(engine: Wiring, row: RunRow) -> bool:
+    """Whether the run is due, or was being worked on by a process that is proven dead."""
+    if row.owner is None:
+        return is_due(row) and (row.next_look_us or 0) <= engine.clock.wall_us()
+    return row.status in GOES_ON and engine.proven_dead(row.owner)
+
+
+def waits_for(row: RunRow) -> ExitCode:
+    """What stands against bringing the run on now, as an exit code."""
+    if row.owner is not None and row.status in GOES_ON:
+        return ExitCode.OWNED
+    return ExitCode.WAITING if row.status is Status.WAITING and row.next_look_us is None else _AT_REST[row.status]
+
+
+def _open(engine: Wiring, on_damaged: Callable[[Damaged], None]) -> Iterator[RunRow]:
+    after = ""
+    while page := readable(engine.journal, on_damaged, statuses=OPEN, limit=PAGE, after=after):
+        yield from page
+        after = page[-1].run_id
+
+
+def _one(row: RunRow, bring: Callable[[RunRow], Any]) -> Brought:
+    try:
+        status, code, problem = bring(row)
+    except (StoreUnavailable, AppNotFound):
+        raise
+    except WorkflowUnknown as error:
+        return Brought(run_id=row.run_id, workflow=row.workflow, status=row.status, code=ExitCode.USAGE, problem=str(error))
+    except RecoveryError as error:  # of this run: the others are brought on all the same
+        return Brought(run_id=row.run_id, workflow=row.workflow, status=row.status, code=error.exit_code, problem=str(error))
+    return Brought(run_id=row.run_id, workflow=row.workflow, status=status, code=code, problem=problem)
