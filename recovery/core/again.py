@@ -20,10 +20,10 @@ from recovery.core.ids import branch_of
 from recovery.core.machine import Machine
 from recovery.core.operations import Decide, Decided, Draw, Now
 from recovery.core.policy import Policy
+from recovery.core.repeating import AGAIN
 from recovery.core.request import Request
 
 PAUSE: Final = "pause"
-AGAIN: Final = "again"
 
 
 async def decided(machine: Machine, step: str, fingerprint: str, subject: Any, policy: Policy) -> Decision:

@@ -1,8 +1,8 @@
 """Inheritance: what a fork, and a new generation of a run, take over from what was done before, and what they make of the rest.
 
-Owns the policies, what each effect's is where nobody says, and the stored form of both. Pure; knows nothing of how a fork is stored or run.
-Invariants: the default never repeats an effect that may have happened; what is inherited of an effect is its outcome, never its intent, so that
-nobody judges it, sends it again or undoes it a second time; the outcome of an effect that was undone is not inherited, since it stands no more.
+Owns the policies, the terms that are ordered of earlier effects, and the stored form of both. Pure; knows nothing of how a fork is stored or run, nor
+what a term is where nobody says. Invariants: what is inherited of an effect is its outcome, never its intent, so that nobody judges it, sends it again
+or undoes it a second time; what was ordered of an effect holds until another order is about that very effect.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from recovery.core.compensation import undone_by
-from recovery.core.contracts import Contract, Kind
 from recovery.core.entries import (
     ADOPTED,
     ANEW,
@@ -30,7 +28,6 @@ from recovery.core.entries import (
     UNFIT,
     Decision,
     Entry,
-    OutcomeKind,
     Settled,
     decode,
     encode,
@@ -58,17 +55,15 @@ class Forbid:
 
 Policy: TypeAlias = Reuse | NewKey | Forbid
 
+Meaning: TypeAlias = tuple[str, str, str, str]
+"""Of an effect: its step without generations, the effect's name, the environment's, and the fingerprint of what is asked for."""
+
 _OF_ITS_RUN: Final = frozenset({UNDOING, CHILD, AWAITED, ADOPTED, OVERDUE})
 """Forms of decisions that mean nothing in another run."""
 
 REUSE: Final = "reuse"
 NEW_KEY: Final = "new_key"
 FORBID: Final = "forbid"
-
-_HARMLESS: Final = {
-    OutcomeKind.NOT_EXECUTED: "it was proven that the earlier one did not happen",
-    OutcomeKind.REJECTED: "the earlier one was refused, and did not happen",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +98,11 @@ class Term:
         assert settled is None or isinstance(settled, Settled), "it was written from one"
         return cls(**{name: body[name] for name in _TEXTS}, settled=settled)
 
+    @property
+    def meaning(self) -> Meaning:
+        """Which effect it is about: where the workflow asks for it, and what is asked for."""
+        return self.step, self.effect, self.environment, self.fingerprint
+
     def is_about(self, effect: str, environment: str, fingerprint: str) -> bool:
         """Whether this request is the earlier effect once more. With other arguments it is another effect."""
         return (effect, environment, fingerprint) == (self.effect, self.environment, self.fingerprint)
@@ -113,13 +113,15 @@ _TEXTS: Final = (
 )  # fmt: skip
 
 
-def terms_of(history: History) -> dict[str, Term]:
-    """What was ordered about earlier effects, by the step that would ask for them again; the last order counts."""
-    found: dict[str, Term] = {}
+def terms_of(history: History) -> dict[Meaning, Term]:
+    """What was ordered about earlier effects; the last order about each counts, and stands behind what was ordered before it. An effect with other
+    arguments at the same step is another one, and takes nothing back of what was ordered about the first."""
+    found: dict[Meaning, Term] = {}
     for order in history.overrides:
         for body in order.terms or ():
             term = Term.from_json(body)
-            found[term.step] = term
+            found.pop(term.meaning, None)
+            found[term.meaning] = term
     return found
 
 
@@ -150,98 +152,6 @@ def cut_at(history: History, at: str, policies: Mapping[str, Policy]) -> tuple[s
     forbidden = {base_of(name) for name, policy in policies.items() if isinstance(policy, Forbid)}
     first = next((step.step for step in prefix if base_of(step.step) in forbidden), None)
     return (at, prefix) if first is None else (first, prefix_of(history, first))
-
-
-def terms_for(
-    history: History, contracts: Mapping[str, Contract], prefix: Sequence[Step], policies: Mapping[str, Policy]
-) -> list[Term]:
-    """What is to become of each effect of a run's, those of the prefix first, by what a person says and else by default. Raises Unsettled where a policy
-    is no answer to what the effect came to, where `policies` names none, and where an outcome would be reused that was undone."""
-    inside = {step.step for step in prefix}
-    found = {term.step: term for term in terms_of(history).values()}
-    for step in history.steps.values():
-        earlier = _earlier(history.run_id, step, inside=step.step in inside, contracts=contracts)
-        if earlier is not None:
-            found[earlier.step] = earlier
-    if unknown := [name for name in policies if base_of(name) not in found]:
-        raise Unsettled(f"{unknown[0]} is no effect of it")
-    said = {base_of(name): policy for name, policy in policies.items()}
-    terms = [_said(term, said.get(term.step)) for term in found.values()]
-    _check_standing(history, terms)
-    return terms
-
-
-def _check_standing(history: History, terms: Sequence[Term]) -> None:
-    """Raises Unsettled where an outcome is to be reused that an undoing has taken back, or may have: whoever builds on it builds on nothing."""
-    undone = undone_by(history)
-    for term in terms:
-        if term.policy == REUSE and term.run_id == history.run_id and term.of_step in undone:
-            advice = "begin in front of it, or say for it a new key with a reason, or forbid"
-            raise Unsettled(f"{term.of_step} is undone by {undone[term.of_step]}, and its outcome cannot be reused ({advice})")
-
-
-def _earlier(run_id: str, step: Step, *, inside: bool, contracts: Mapping[str, Contract]) -> Term | None:
-    """One recorded step, if it is an effect, or was inherited from one; with the policy that it has where nobody says."""
-    if isinstance(step, DecisionStep):
-        if step.decision.form == CHILD and not inside:
-            return _child(run_id, step.decision)
-        if step.decision.form != INHERITED:
-            return None
-        before = Term.from_json(step.decision.value)
-        return replace(before, step=base_of(step.step), inside=inside, policy=REUSE if inside else FORBID, reason="", said=False)
-    intent, settled = step.intent, step.settled
-    harmless = "" if settled is None else _HARMLESS.get(settled.outcome, "")
-    if contracts[intent.contract].kind is Kind.READ:
-        harmless = "it only reads"
-    policy = REUSE if inside else NEW_KEY if harmless else FORBID
-    return Term(
-        step=base_of(step.step),
-        policy=policy,
-        reason=harmless if policy == NEW_KEY else "",
-        said=False,
-        inside=inside,
-        run_id=run_id,
-        of_step=step.step,
-        effect=intent.effect,
-        environment=intent.environment,
-        scope=intent.scope,
-        key=intent.key,
-        fingerprint=intent.fingerprint,
-        settled=None if settled is None else replace(settled, observation=None, evidence=()),
-    )
-
-
-def _child(run_id: str, start: Decision) -> Term:
-    """A run that was started: started again, it would do all its effects again."""
-    about = {"effect": f"child {start.value['workflow']}", "environment": "", "scope": "", "key": start.value["run_id"]}
-    return Term(
-        step=base_of(start.step),
-        policy=FORBID,
-        reason="",
-        said=False,
-        inside=False,
-        run_id=run_id,
-        of_step=start.step,
-        fingerprint=start.fingerprint,
-        settled=None,
-        **about,
-    )
-
-
-def _said(term: Term, policy: Policy | None) -> Term:
-    match policy:
-        case None:
-            return term
-        case Reuse() if term.settled is None:
-            raise Unsettled(f"{term.step} is not settled, so that there is no outcome to reuse")
-        case Reuse():
-            return replace(term, policy=REUSE, reason="", said=True)
-        case NewKey(reason) if not reason.strip():
-            raise Unsettled(f"a new key for {term.step} needs a reason")
-        case NewKey(reason):
-            return replace(term, policy=NEW_KEY, reason=reason, said=True)
-        case _:
-            return replace(term, policy=FORBID, reason="", said=True)
 
 
 def copied(entries: Sequence[Entry], prefix: Sequence[Step], terms: Sequence[Term]) -> Iterator[Decision]:

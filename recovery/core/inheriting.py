@@ -38,6 +38,8 @@ class Asked:
 
 async def inherited(execution: Execution, step: str, request: Request) -> Settled | None:
     """The outcome that this effect inherits; None where it is performed. Raises EffectForbidden, and Unwind where the replay asks for another one."""
+    if request.undoes and step not in execution.history.steps:
+        return None  # it undoes a receipt that stands, whatever became of an earlier one
     asked = Asked(request.effect, request.environment, request.fingerprint, asked_effect(step, request))
     return await _inherited(execution, step, asked)
 
@@ -61,8 +63,8 @@ async def _inherited(execution: Execution, step: str, asked: Asked) -> Settled |
         return None if form == ANEW else _given(execution, step, before, form)
     if recorded is not None:
         return None
-    term = terms_of(execution.history).get(base_of(step)) if execution.history.overrides else None
-    if term is None or term.policy == NEW_KEY or not asked.is_as(term):
+    term = _ordered(execution, step, asked.effect, asked.environment, asked.fingerprint)
+    if term is None or term.policy == NEW_KEY:
         return None
     form = INHERITED if term.policy == REUSE else FORBIDDEN
     await execution.append(step, [inherited_entry(step, term, await Now(), form)])
@@ -76,10 +78,15 @@ def is_anew(recorded: Step) -> bool:
 
 def renewed(execution: Execution, step: str, effect: str, environment: str, fingerprint: str) -> bool:
     """Whether this effect is to have a new key, whatever key the workflow names for it."""
+    term = _ordered(execution, step, effect, environment, fingerprint)
+    return term is not None and term.policy == NEW_KEY
+
+
+def _ordered(execution: Execution, step: str, effect: str, environment: str, fingerprint: str) -> Term | None:
+    """What was ordered about this effect, where a step asks for it once more."""
     if not execution.history.overrides:
-        return False
-    term = terms_of(execution.history).get(base_of(step))
-    return term is not None and term.policy == NEW_KEY and term.is_about(effect, environment, fingerprint)
+        return None
+    return terms_of(execution.history).get((base_of(step), effect, environment, fingerprint))
 
 
 def _given(execution: Execution, step: str, term: Term, form: str) -> Settled:

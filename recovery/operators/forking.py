@@ -15,8 +15,9 @@ from recovery.core.entries import Decision, Entry, Opened, Override, Status, Ver
 from recovery.core.errors import OverrideRefused, StepNotFound
 from recovery.core.history import fold
 from recovery.core.ids import ROOT, check_run_id
-from recovery.core.inheritance import FORBID, NewKey, Policy, Term, Unsettled, copied, cut_at, is_place, prefix_of, terms_for
+from recovery.core.inheritance import NewKey, Policy, Term, Unsettled, copied, cut_at, is_place, prefix_of
 from recovery.core.operations import Now
+from recovery.core.repeating import terms_for, unsaid
 from recovery.obeying import standing_status
 from recovery.offspring import given_up
 from recovery.offspring import opened as store_run
@@ -180,7 +181,7 @@ async def restart(
     made = _restarted(seen, step, policies)
     if plan:
         return made
-    if silent := [term.step for term in made.terms if term.policy == FORBID and not term.said]:
+    if silent := unsaid(made.terms):
         problem = f"{', '.join(silent)} may have happened, and nobody has said what is to become of it"
         advice = "Say for each: reuse, a new key with a reason, or forbid."
         raise OverrideRefused(verb=_RESTART, about=about, problem=problem, advice=advice)

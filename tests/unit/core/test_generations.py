@@ -10,8 +10,9 @@ from recovery.core.entries import Decision, Intent, Observation, Opened, Outcome
 from recovery.core.errors import IllegalHistory
 from recovery.core.history import History, fold, held_by
 from recovery.core.ids import base_of, of_generation
-from recovery.core.inheritance import Forbid, NewKey, Policy, Reuse, Term, Unsettled, cut_at, prefix_of, terms_for
+from recovery.core.inheritance import Forbid, NewKey, Policy, Reuse, Term, Unsettled, cut_at, prefix_of
 from recovery.core.orders import news
+from recovery.core.repeating import terms_for
 from recovery.core.steps import OutOfOrder, Steps
 from tests.unit.core.making import KEYED
 
