@@ -11,6 +11,7 @@ import os
 import sqlalchemy as sa
 from alembic import context
 
+from recovery.storage.place import Place
 from recovery.storage.schema import VERSION_TABLE, metadata
 from recovery.storage.urls import parsed
 
@@ -20,11 +21,13 @@ def ours(_object: object, name: str | None, kind: str, _reflected: bool, _compar
     return kind != "table" or name in metadata.tables
 
 
-def migrate_on(connection: sa.Connection) -> None:
+def migrate_on(connection: sa.Connection, place: Place) -> None:
     context.configure(
         connection=connection,
         target_metadata=metadata,
-        version_table=VERSION_TABLE,
+        place=place,
+        version_table=place.named(VERSION_TABLE),
+        version_table_schema=place.schema or None,
         include_object=ours,
         # SQLite has no identities; alembic would take their absence for a changed default.
         compare_server_default=connection.dialect.name == "postgresql",
@@ -36,7 +39,7 @@ def migrate_on(connection: sa.Connection) -> None:
 
 given = context.config.attributes.get("connection")
 if given is not None:
-    migrate_on(given)
+    migrate_on(given, context.config.attributes["place"])
 else:
     with sa.create_engine(parsed(os.environ["RECOVERY_DB"]).url).connect() as opened:
-        migrate_on(opened)
+        migrate_on(opened, Place())

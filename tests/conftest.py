@@ -63,7 +63,10 @@ def empty_postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
 
 
 def _empty(connection: psycopg.Connection) -> None:
-    connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    made = connection.execute("SELECT nspname FROM pg_namespace WHERE nspname !~ '^(pg_|information_schema$)'").fetchall()
+    for (name,) in made:
+        connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
+    connection.execute("CREATE SCHEMA public")
 
 
 @pytest.fixture

@@ -16,9 +16,14 @@ depends_on = None
 _NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
+def _named(name: str) -> str:
+    """What it is called at the place that is migrated."""
+    return str(op.get_context().opts["place"].named(name))
+
+
 def upgrade() -> None:
     op.create_table(
-        "hold",
+        _named("hold"),
         sa.Column("number", _NUMBER, sa.Identity(), nullable=False),
         sa.Column("token", sa.Text, nullable=False),
         sa.Column("subject", sa.Text, nullable=False),
@@ -26,18 +31,18 @@ def upgrade() -> None:
         sa.Column("by", sa.Text, nullable=False),
         sa.Column("reason", sa.Text, nullable=False),
         sa.Column("at_us", sa.BigInteger, nullable=False),
-        sa.PrimaryKeyConstraint("number", name="hold_pk"),
-        sa.UniqueConstraint("token", name="hold_token_unique"),
-        sa.CheckConstraint("subject <> ''", name=op.f("hold_subject_check")),
+        sa.PrimaryKeyConstraint("number", name=_named("hold_pk")),
+        sa.UniqueConstraint("token", name=_named("hold_token_unique")),
+        sa.CheckConstraint("subject <> ''", name=op.f(_named("hold_subject_check"))),
     )
-    op.create_index("hold_subject", "hold", ["subject"])
+    op.create_index(_named("hold_subject"), _named("hold"), ["subject"])
     op.create_table(
-        "stub",
+        _named("stub"),
         sa.Column("run", sa.BigInteger, autoincrement=False, nullable=False),
         sa.Column("outcome_digest", sa.Text, nullable=False),
         sa.Column("by", sa.Text, nullable=False),
         sa.Column("reason", sa.Text, nullable=False),
         sa.Column("at_us", sa.BigInteger, nullable=False),
-        sa.PrimaryKeyConstraint("run", name="stub_pk"),
-        sa.ForeignKeyConstraint(["run"], ["run.number"], name="stub_run_fk"),
+        sa.PrimaryKeyConstraint("run", name=_named("stub_pk")),
+        sa.ForeignKeyConstraint(["run"], [_named("run.number")], name=_named("stub_run_fk")),
     )

@@ -21,13 +21,18 @@ _DUE = (
 _OWNED = "owner_token IS NOT NULL AND status IN ('queued', 'running', 'waiting')"
 
 
+def _named(name: str) -> str:
+    """What it is called at the place that is migrated."""
+    return str(op.get_context().opts["place"].named(name))
+
+
 def upgrade() -> None:
-    op.add_column("run", sa.Column("queue", _NAME, nullable=False, server_default=""))
-    op.add_column("run", sa.Column("priority", sa.BigInteger, nullable=False, server_default="0"))
-    op.add_column("run", sa.Column("crashes", sa.BigInteger, nullable=False, server_default="0"))
+    op.add_column(_named("run"), sa.Column("queue", _NAME, nullable=False, server_default=""))
+    op.add_column(_named("run"), sa.Column("priority", sa.BigInteger, nullable=False, server_default="0"))
+    op.add_column(_named("run"), sa.Column("crashes", sa.BigInteger, nullable=False, server_default="0"))
     for name, columns, predicate in (
         ("run_due", ["queue", "priority", "next_look_us", "number"], _DUE),
         ("run_owned", ["queue", "run_id"], _OWNED),
     ):
         where = sa.text(predicate)
-        op.create_index(name, "run", columns, sqlite_where=where, postgresql_where=where)
+        op.create_index(_named(name), _named("run"), columns, sqlite_where=where, postgresql_where=where)

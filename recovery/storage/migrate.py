@@ -21,15 +21,17 @@ from filelock import FileLock, Timeout
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
+from sqlalchemy.schema import CreateSchema
 
 import recovery
 from recovery.core.errors import SchemaMismatch, StoreDamaged, StoreUnavailable
 from recovery.storage.faults import first_line, is_passing, passing, translated
 from recovery.storage.filesystems import refuse_network
 from recovery.storage.names import sync_names
+from recovery.storage.place import Place, tables_at
 from recovery.storage.schema import metadata
 from recovery.storage.sqlite_library import LIBRARY
-from recovery.storage.urls import is_file, parsed, refused, shown, sqlite_path
+from recovery.storage.urls import Address, is_file, parsed, refused, sqlite_path
 from recovery.storage.version import schema_version
 
 LOCK_SECONDS_MAX: Final = 60.0
@@ -61,21 +63,22 @@ def migrate(url: str) -> tuple[str | None, str]:
         path = sqlite_path(address.url)
         if not address.network_accepted:
             refuse_network(path, address.shown)
-        return migrate_file(path, shown(url))
+        return migrate_file(path, address.shown, address.place)
     try:
-        return _migrate_server(address.url, shown(url))
+        return _migrate_server(address)
     except SQLAlchemyError as error:
-        raise _blamed(error, shown(url)) from error
+        raise _blamed(error, address.shown) from error
 
 
-def migrate_file(path: Path, shown_url: str) -> tuple[str | None, str]:
+def migrate_file(path: Path, shown_url: str, place: Place) -> tuple[str | None, str]:
     """`migrate` for a file whose path is known already. Waits for another process that migrates it, for at most a minute."""
     try:
         if not path.parent.is_dir():  # the lock would create it
             raise refused(shown_url, f"there is no directory {path.parent}", "Create it, or check the path.")
         is_file(path, shown_url)  # before a lock is left beside it
         with FileLock(f"{path}.lock", timeout=LOCK_SECONDS_MAX):
-            return _upgrade_file(path, shown_url) if is_file(path, shown_url) else _create_file(path, shown_url)
+            upgraded = _upgrade_file if is_file(path, shown_url) else _create_file
+            return upgraded(path, shown_url, place)
     except SQLAlchemyError as error:
         raise _blamed(error, shown_url) from error
     except Timeout as error:
@@ -97,12 +100,14 @@ def scripts() -> Path:
     )
 
 
-def upgrade(connection: sa.Connection, shown_url: str, to: str = "head") -> tuple[str | None, str]:
+def upgrade(connection: sa.Connection, shown_url: str, place: Place, to: str = "head") -> tuple[str | None, str]:
     """Run the missing migrations on a connection, in its transaction."""
-    before = schema_version(connection, shown_url)
+    tables = tables_at(place)
+    before = schema_version(connection, shown_url, tables)
     config = Config()
     config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
     config.attributes["connection"] = connection
+    config.attributes["place"] = place
     try:
         with _one_by_one:
             command.upgrade(config, to)
@@ -111,13 +116,14 @@ def upgrade(connection: sa.Connection, shown_url: str, to: str = "head") -> tupl
             url=shown_url, problem=f"cannot be migrated ({error})", advice="Restore a backup, or use a new database."
         ) from error
     if to == "head":
-        _check_whole(connection, shown_url)
-    return before, schema_version(connection, shown_url) or ""
+        _check_whole(connection, shown_url, place)
+    return before, schema_version(connection, shown_url, tables) or ""
 
 
-def _check_whole(connection: sa.Connection, shown_url: str) -> None:
+def _check_whole(connection: sa.Connection, shown_url: str, place: Place) -> None:
     """A version is only a number: where tables are gone that it promises, "nothing to do" would send people round in circles."""
-    missing = sorted(set(metadata.tables) - set(sa.inspect(connection).get_table_names()))
+    there = sa.inspect(connection).get_table_names(place.schema or None)
+    missing = sorted({place.named(table) for table in metadata.tables} - set(there))
     if missing:
         raise StoreDamaged(url=shown_url, problem=f"a part of its schema is gone: no table {', '.join(missing)}")
 
@@ -131,18 +137,23 @@ def _blamed(error: SQLAlchemyError, shown_url: str) -> Exception:
     return translated(error, shown_url)
 
 
-def _migrate_server(url: sa.URL, shown_url: str) -> tuple[str | None, str]:
-    engine = sa.create_engine(url, poolclass=NullPool)
+def _migrate_server(address: Address) -> tuple[str | None, str]:
+    engine, schema = sa.create_engine(address.url, poolclass=NullPool), address.place.schema
     with engine.begin() as connection:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
-        return upgrade(connection, shown_url)
+        if schema:
+            if not sa.inspect(connection).has_schema(schema):
+                connection.execute(CreateSchema(schema))
+            # What the scripts make without a schema is made there. For this transaction only: a pooler gives the session to somebody else.
+            connection.execute(sa.select(sa.func.set_config("search_path", f'"{schema}"', True)))
+        return upgrade(connection, address.shown, address.place)
 
 
-def _create_file(path: Path, shown_url: str) -> tuple[str | None, str]:
+def _create_file(path: Path, shown_url: str, place: Place) -> tuple[str | None, str]:
     building = path.with_name(f"{path.name}.new")  # under the lock, so one name will do; a crash leaves it to the next creation
     for leftover in (building, building.with_name(f"{building.name}-wal"), building.with_name(f"{building.name}-shm")):
         leftover.unlink(missing_ok=True)
-    versions = _upgrade_file(building, shown_url)
+    versions = _upgrade_file(building, shown_url, place)
     _require_no_log(building, shown_url)
     building.rename(path)
     sync_names(
@@ -159,7 +170,7 @@ def _require_no_log(path: Path, shown_url: str) -> None:
         raise StoreUnavailable(url=shown_url, problem=problem, fate="No run was changed")
 
 
-def _upgrade_file(path: Path, shown_url: str) -> tuple[str | None, str]:
+def _upgrade_file(path: Path, shown_url: str, place: Place) -> tuple[str | None, str]:
     engine = sa.create_engine(sa.URL.create("sqlite+pysqlite", database=str(path)), module=LIBRARY, poolclass=NullPool)
 
     @event.listens_for(engine, "connect")
@@ -181,4 +192,4 @@ def _upgrade_file(path: Path, shown_url: str) -> tuple[str | None, str]:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     with engine.begin() as connection:
-        return upgrade(connection, shown_url)
+        return upgrade(connection, shown_url, place)

@@ -15,14 +15,15 @@ from sqlalchemy import bindparam
 
 from recovery.core.errors import InvariantViolated
 from recovery.ports import Payload
+from recovery.storage.place import text
 from recovery.storage.schema import payload, run_payload
 
 _ROUNDS_MAX: Final = 100  # each further one means that somebody forgot the last run that referred to the same bytes, just now
 
-_INSERT: Final = sa.text("INSERT INTO payload (digest, body) VALUES (:digest, :body) ON CONFLICT DO NOTHING").bindparams(
-    bindparam("body", type_=sa.LargeBinary)
+_INSERT: Final = text(
+    "INSERT INTO {payload} (digest, body) VALUES (:digest, :body) ON CONFLICT DO NOTHING", bindparam("body", type_=sa.LargeBinary)
 )
-_LINK: Final = sa.text("INSERT INTO run_payload (run, digest) VALUES (:run, :digest) ON CONFLICT DO NOTHING")
+_LINK: Final = text("INSERT INTO {run_payload} (run, digest) VALUES (:run, :digest) ON CONFLICT DO NOTHING")
 # FOR KEY SHARE on PostgreSQL: whoever would delete the row waits for us. On SQLite the transaction has the file's lock already.
 _KEPT: Final = sa.select(payload.c.digest).where(payload.c.digest == bindparam("digest")).with_for_update(read=True, key_share=True)
 _OF_RUN: Final = (

@@ -22,6 +22,7 @@ from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import forks, payloads
 from recovery.storage import statements as say
 from recovery.storage.faults import MIGRATE, WRITING, translated
+from recovery.storage.place import tables_at, text
 from recovery.storage.schema import (
     DUE_PREDICATE,
     OPEN_PREDICATE,
@@ -65,7 +66,7 @@ _REQUIRED: Final = {
     "full_page_writes": {"on"},
 }
 
-APPEND: Final = sa.text("""
+APPEND: Final = text("""
 WITH want AS MATERIALIZED (
     SELECT * FROM json_to_recordset(CAST(:members AS json)) AS w (
         member int, run_id text, owner text, incarnation bigint, n bigint, base bigint,
@@ -75,7 +76,7 @@ WITH want AS MATERIALIZED (
     -- One look into the index per member: a join is planned as a scan while the table is small, and the plan is kept while it grows.
     SELECT w.*, locked.number
     FROM (SELECT * FROM want ORDER BY run_id) AS w CROSS JOIN LATERAL (
-        SELECT run.number FROM run
+        SELECT run.number FROM {run} AS run
         WHERE run.run_id = w.run_id AND run.owner_token = w.owner
           AND run.epoch_incarnation = w.incarnation AND run.epoch_n = w.n AND run.head = w.base
         FOR NO KEY UPDATE) AS locked
@@ -84,7 +85,7 @@ WITH want AS MATERIALIZED (
     FROM json_to_recordset(CAST(:keys AS json)) AS k (
         member int, environment text, scope text, key text, fingerprint text, step text) JOIN held USING (member)
 ), taken AS (
-    INSERT INTO key (environment, scope, key, fingerprint, run_id, step)
+    INSERT INTO {key} (environment, scope, key, fingerprint, run_id, step)
     SELECT environment, scope, key, fingerprint, run_id, step FROM asked ORDER BY environment, scope, key, member
     ON CONFLICT DO NOTHING
     RETURNING environment, scope, key, fingerprint, run_id, step
@@ -92,7 +93,7 @@ WITH want AS MATERIALIZED (
     SELECT * FROM taken
     UNION ALL
     SELECT there.* FROM asked CROSS JOIN LATERAL (
-        SELECT key.environment, key.scope, key.key, key.fingerprint, key.run_id, key.step FROM key
+        SELECT key.environment, key.scope, key.key, key.fingerprint, key.run_id, key.step FROM {key} AS key
         WHERE key.environment = asked.environment AND key.scope = asked.scope AND key.key = asked.key LIMIT 1) AS there
 ), fit AS MATERIALIZED (
     -- Who loses a key is dropped before the fence. The fence may have to look at its row again (it moved while we waited for the lock),
@@ -102,7 +103,7 @@ WITH want AS MATERIALIZED (
         WHERE (environment, scope, key, fingerprint, run_id, step) NOT IN (
             SELECT environment, scope, key, fingerprint, run_id, step FROM owned))
 ), fence AS (
-    UPDATE run SET head = w.head, head_digest = w.head_digest, status = w.status, reason = w.reason,
+    UPDATE {run} AS run SET head = w.head, head_digest = w.head_digest, status = w.status, reason = w.reason,
                    updated_at_us = w.at_us, next_look_us = w.next_look_us
     FROM fit AS w
     WHERE run.number = w.number AND run.number = ANY (ARRAY (SELECT number FROM fit)) AND run.owner_token = w.owner
@@ -112,11 +113,11 @@ WITH want AS MATERIALIZED (
     SELECT fence.number, c.digest, c.body
     FROM json_to_recordset(CAST(:contracts AS json)) AS c (member int, digest text, body text) JOIN fence USING (member)
 ), kept AS (
-    INSERT INTO contract (digest, body) SELECT DISTINCT ON (digest) digest, body FROM agreed ORDER BY digest ON CONFLICT DO NOTHING
+    INSERT INTO {contract} (digest, body) SELECT DISTINCT ON (digest) digest, body FROM agreed ORDER BY digest ON CONFLICT DO NOTHING
 ), linked AS (
-    INSERT INTO run_contract (run, digest) SELECT DISTINCT number, digest FROM agreed ON CONFLICT DO NOTHING
+    INSERT INTO {run_contract} (run, digest) SELECT DISTINCT number, digest FROM agreed ON CONFLICT DO NOTHING
 ), written AS (
-    INSERT INTO journal (run, seq, kind, step, body, epoch_incarnation, epoch_n, token, digest)
+    INSERT INTO {journal} (run, seq, kind, step, body, epoch_incarnation, epoch_n, token, digest)
     SELECT fence.number, e.seq, e.kind, e.step, e.body, e.epoch_incarnation, e.epoch_n, e.token, e.digest
     FROM json_to_recordset(CAST(:entries AS json)) AS e (
         member int, seq bigint, kind text, step text, body text, epoch_incarnation bigint, epoch_n bigint, token text, digest text)
@@ -125,8 +126,8 @@ WITH want AS MATERIALIZED (
 SELECT member, number FROM fence
 """)
 
-_OPEN: Final = sa.text("""
-INSERT INTO journal (run, seq, kind, step, body, epoch_incarnation, epoch_n, token, digest)
+_OPEN: Final = text("""
+INSERT INTO {journal} (run, seq, kind, step, body, epoch_incarnation, epoch_n, token, digest)
 SELECT :run, e.* FROM json_to_recordset(CAST(:entries AS json)) AS e (
     seq bigint, kind text, step text, body text, epoch_incarnation bigint, epoch_n bigint, token text, digest text)
 """)
@@ -148,6 +149,8 @@ class PostgresDatabase:
         except ArgumentError as error:
             raise translated(error, self.url) from error
         event.listen(self._engine, "connect", self._connected)
+        self._tables = tables_at(address.place)
+        self._tables.listen(self._engine)
         self._autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._repeatable = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._ready = False
@@ -206,7 +209,7 @@ class PostgresDatabase:
         if self._ready:
             return True
         with self._autocommit.connect() as connection:
-            found = schema_version(connection, self.url)
+            found = schema_version(connection, self.url, self._tables)
         if found != VERSION:
             problem = "is not migrated" if found is None else f"has schema version {found}, this code needs {VERSION}"
             raise SchemaMismatch(url=self.url, problem=problem, advice=MIGRATE)

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final
 from urllib.parse import quote
 from weakref import WeakSet
@@ -29,6 +30,7 @@ from recovery.storage.compiled import Compiled, bare, commit, cursor_of
 from recovery.storage.faults import MIGRATE, passing
 from recovery.storage.filesystems import refuse_network
 from recovery.storage.names import sync_names
+from recovery.storage.place import Place, tables_at
 from recovery.storage.rules import first_taken
 from recovery.storage.schema import VERSION, contract, evidence, hold, key, run_contract
 from recovery.storage.schema import run as run_table
@@ -58,15 +60,46 @@ _REQUIRED: Final = {
 }
 
 _INSERT_RUN: Final = insert(run_table).on_conflict_do_nothing().returning(run_table.c.number)
-_FENCE: Final = Compiled(say.FENCE)
-_FENCE_AT_WORK: Final = Compiled(say.FENCE_AT_WORK)
-_KEY_OWNER: Final = Compiled(say.KEY_OWNER)
-_INSERT_KEYS: Final = Compiled(insert(key).on_conflict_do_nothing())
-_INSERT_CONTRACTS: Final = Compiled(insert(contract).on_conflict_do_nothing())
-_INSERT_LINKS: Final = Compiled(insert(run_contract).on_conflict_do_nothing())
-_INSERT_ROWS: Final = Compiled(say.INSERT_ROWS)
+_INSERT_KEYS: Final = insert(key).on_conflict_do_nothing()
+_INSERT_CONTRACTS: Final = insert(contract).on_conflict_do_nothing()
+_INSERT_LINKS: Final = insert(run_contract).on_conflict_do_nothing()
 _INSERT_EVIDENCE: Final = insert(evidence).on_conflict_do_nothing()
 _INSERT_HOLD: Final = insert(hold).on_conflict_do_nothing()
+
+
+class _Hot:
+    """The hot path's statements, compiled for the tables of one place."""
+
+    def __init__(self, place: Place) -> None:
+        def compiled(statement: sa.ClauseElement) -> Compiled:
+            return Compiled(tables_at(place).statement(statement))
+
+        self._fence = compiled(say.FENCE)
+        self._fence_at_work = compiled(say.FENCE_AT_WORK)
+        self.key_owner = compiled(say.KEY_OWNER)
+        self._insert_keys = compiled(_INSERT_KEYS)
+        self._insert_contracts = compiled(_INSERT_CONTRACTS)
+        self._insert_links = compiled(_INSERT_LINKS)
+        self._insert_rows = compiled(say.INSERT_ROWS)
+
+    def fenced(self, cursor: Any, member: Append) -> Any:
+        fence = say.fence_of(member)
+        at_work = self._fence_at_work.first(cursor, fence) if member.next_look_us is None else None
+        return self._fence.first(cursor, fence) if at_work is None else at_work
+
+    def insert_member(self, cursor: Any, number: int, member: Append) -> None:
+        if member.keys:
+            self._insert_keys.each(cursor, [say.key_columns(member.run_id, claim) for claim in member.keys])
+        if member.contracts:
+            self._insert_contracts.each(cursor, [{"digest": digest, "body": body} for digest, body in member.contracts])
+            self._insert_links.each(cursor, [{"run": number, "digest": digest} for digest, _ in member.contracts])
+        self.insert_rows(cursor, number, member.rows)
+
+    def insert_rows(self, cursor: Any, number: int, rows: Sequence[Any]) -> None:
+        self._insert_rows.each(cursor, [say.row_columns(row) | {"run": number} for row in rows])
+
+
+_hot_at: Final = cache(_Hot)
 
 
 class SqliteDatabase:
@@ -80,6 +113,8 @@ class SqliteDatabase:
         self._address = sa.URL.create(
             "sqlite+pysqlite", database=f"file:{quote(str(self._path))}", query={"mode": "rw", "uri": "true"}
         )
+        self._tables = tables_at(address.place)
+        self._hot = _hot_at(address.place)
         self._create = create
         self._lock = threading.RLock()  # one writer per process; the file's own lock holds off other processes
         self._ready = False
@@ -93,6 +128,7 @@ class SqliteDatabase:
     def _engine(self, begin: str, connected: Callable[[Any, object], None], **pool: int) -> sa.Engine:
         arguments = {"check_same_thread": False}
         engine = sa.create_engine(self._address, module=LIBRARY, poolclass=sa.QueuePool, connect_args=arguments, **pool)
+        self._tables.listen(engine)
         event.listen(engine, "connect", connected)
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
         return engine
@@ -210,13 +246,13 @@ class SqliteDatabase:
         """Asked on a connection of its own, which demands nothing: the file may not be a journal yet."""
         engine = sa.create_engine(self._address, module=LIBRARY, poolclass=sa.NullPool)
         with engine.connect() as connection:
-            return schema_version(connection, self.url)
+            return schema_version(connection, self.url, self._tables)
 
     def _migrate(self) -> None:
         from recovery.storage.migrate import migrate_file  # and alembic, which costs more than all else here
 
         self._require_local()
-        migrate_file(self._path, self.url)
+        migrate_file(self._path, self.url, self._tables.place)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -225,7 +261,7 @@ class SqliteDatabase:
             number = connection.execute(_INSERT_RUN.values(say.new_run_columns(new))).scalar()
             if number is None:
                 return False
-            _insert_rows(cursor_of(connection), number, new.rows)
+            self._hot.insert_rows(cursor_of(connection), number, new.rows)
             payloads.refer(connection, ((number, item) for item in new.payloads))
             return True
 
@@ -240,7 +276,7 @@ class SqliteDatabase:
         if self._append_plain(batch):
             return [Appended()] * len(batch)
         with self.writing() as connection:
-            return [_append_one(connection, member) for member in batch]
+            return [self._append_one(connection, member) for member in batch]
 
     def _append_plain(self, batch: Sequence[Append]) -> bool:
         """Append what nothing stands in the way of, which is nearly everything, at the cost of little more than SQLite's own. False: nothing was written."""
@@ -248,50 +284,32 @@ class SqliteDatabase:
             return False
         with self._lock, bare(self._writer) as cursor:
             for member in batch:
-                if first_taken(member, lambda claim: _KEY_OWNER.first(cursor, say.key_place(claim))):
+                if first_taken(member, lambda claim: self._hot.key_owner.first(cursor, say.key_place(claim))):
                     return False
-                if (fenced := _fenced(cursor, member)) is None:
+                if (fenced := self._hot.fenced(cursor, member)) is None:
                     return False
-                _insert_member(cursor, fenced[0], member)
+                self._hot.insert_member(cursor, fenced[0], member)
             commit(cursor)
         return True
+
+    def _append_one(self, connection: sa.Connection, member: Append) -> AppendResult:
+        refused = say.key_taken(connection, member)
+        number = None if refused else connection.execute(say.FENCE, say.fence_of(member)).scalar()
+        if number is None:
+            reason = say.explained(connection, member)
+            if reason is None:  # nothing can move while we hold the write lock
+                raise InvariantViolated(
+                    f"Run {member.run_id!r}: the fence refused an append without a reason. Nothing was written."
+                )
+            return reason
+        payloads.refer(connection, ((number, item) for item in member.payloads))
+        self._hot.insert_member(cursor_of(connection), number, member)
+        return Appended()
 
     def now_us(self) -> int:
         return time.time_ns() // 1000
 
 
-def _fenced(cursor: Any, member: Append) -> Any:
-    fence = say.fence_of(member)
-    at_work = _FENCE_AT_WORK.first(cursor, fence) if member.next_look_us is None else None
-    return _FENCE.first(cursor, fence) if at_work is None else at_work
-
-
 def _pragma(connection: Any, text: str) -> Any:
     rows = connection.execute(f"PRAGMA {text}").fetchall()
     return rows[0][0] if rows else None
-
-
-def _append_one(connection: sa.Connection, member: Append) -> AppendResult:
-    refused = say.key_taken(connection, member)
-    number = None if refused else connection.execute(say.FENCE, say.fence_of(member)).scalar()
-    if number is None:
-        reason = say.explained(connection, member)
-        if reason is None:  # nothing can move while we hold the write lock
-            raise InvariantViolated(f"Run {member.run_id!r}: the fence refused an append without a reason. Nothing was written.")
-        return reason
-    payloads.refer(connection, ((number, item) for item in member.payloads))
-    _insert_member(cursor_of(connection), number, member)
-    return Appended()
-
-
-def _insert_member(cursor: Any, number: int, member: Append) -> None:
-    if member.keys:
-        _INSERT_KEYS.each(cursor, [say.key_columns(member.run_id, claim) for claim in member.keys])
-    if member.contracts:
-        _INSERT_CONTRACTS.each(cursor, [{"digest": digest, "body": body} for digest, body in member.contracts])
-        _INSERT_LINKS.each(cursor, [{"run": number, "digest": digest} for digest, _ in member.contracts])
-    _insert_rows(cursor, number, member.rows)
-
-
-def _insert_rows(cursor: Any, number: int, rows: Sequence[Any]) -> None:
-    _INSERT_ROWS.each(cursor, [say.row_columns(row) | {"run": number} for row in rows])

@@ -9,12 +9,13 @@ import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from recovery.core.errors import StoreUrlError
+from recovery.storage.place import Place
 
 NETWORK_OPTION: Final = "network_file_system"
 ACCEPTED: Final = "accepted"
@@ -43,6 +44,7 @@ class Address:
     """With SQLAlchemy's name of the driver, and without what is said to us."""
     shown: str
     """For people, without password."""
+    place: Place
     network_accepted: bool = False
     """An SQLite file may be on a network file system, whatever that does to it."""
 
@@ -63,10 +65,14 @@ def parsed(url: str) -> Address:
             raise refused(url, f"{made.port} is not a port", f"Use one of {_PORTS[0]} to {_PORTS[-1]}.")
         if "%00" in url or "\0" in url:  # the server's library would read up to it, and connect to somewhere else
             raise refused(url, "there is a NUL character in it")
-        server = made.set(drivername="postgresql")
-        return Address(server.set(drivername="postgresql+psycopg"), shown(server.render_as_string(hide_password=False)))
     options = dict(made.query)
+    place = _place(url, options)
+    if scheme in _POSTGRES:
+        told = shown(made.set(drivername="postgresql").render_as_string(hide_password=False))
+        return Address(made.set(drivername="postgresql+psycopg", query=options), told, place)
     network = options.pop(NETWORK_OPTION, None)
+    if place.schema:
+        raise refused(url, "SQLite has no schemas", "Use table_prefix.")
     if made.host or options or ("?" in url and not made.query):
         raise refused(url, "an SQLite URL has three slashes, a path, and no such options", "Use sqlite:///file.db.")
     if network not in {None, ACCEPTED}:
@@ -74,7 +80,18 @@ def parsed(url: str) -> Address:
     if not made.database or made.database == ":memory:":
         raise refused(url, "it names no file", "Use sqlite:///file.db, or memory:// for a journal that dies with its process.")
     address = made.set(drivername="sqlite+pysqlite", query={})
-    return Address(address, shown(made.render_as_string()), network_accepted=network is not None)
+    return Address(address, shown(made.render_as_string()), place, network_accepted=network is not None)
+
+
+def _place(url: str, options: dict[str, Any]) -> Place:
+    """Taken out of the options. Raises StoreUrlError."""
+    said = [options.pop(name, "") for name in ("schema", "table_prefix")]
+    if not all(isinstance(each, str) for each in said):
+        raise refused(url, "it says schema or table_prefix twice", "Say each once.")
+    place = Place(*said)
+    if problem := place.problem():
+        raise refused(url, problem, "Choose another name.")
+    return place
 
 
 def sqlite_path(url: URL) -> Path:

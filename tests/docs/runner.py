@@ -258,7 +258,8 @@ def stand_ins(page: Path, database: Callable[[], str]) -> dict[str, str]:
     own = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
     if POSTGRESQL in page.read_text(encoding="utf-8"):
         server, _, socket_directory = database().partition("host=")
-        own[POSTGRESQL] = f"{server}host={quote(socket_directory, safe='')}"  # as it is shown again
+        own_url = f"{server}host={quote(socket_directory, safe='')}"  # as it is shown again
+        own |= {f"{POSTGRESQL}?": f"{own_url}&", POSTGRESQL: own_url}  # which has options of its own already
     return own
 
 

@@ -26,6 +26,7 @@ from recovery.core.errors import StoreUrlError
 from recovery.storage import open_journal
 from recovery.storage import postgres as _postgres  # noqa: F401  # names the predicates of the partial indexes there
 from recovery.storage.migrate import migrate, scripts
+from recovery.storage.place import Place
 from recovery.storage.schema import OPEN_PREDICATE, VERSION, VERSION_TABLE, metadata
 from recovery.storage.urls import parsed
 from tests.conformance.blocking import together, wait_until_blocked_by
@@ -262,7 +263,7 @@ def test_a_frozen_0001_database_is_upgraded_and_keeps_what_it_had(empty_store_ur
     from recovery.storage.migrate import upgrade
 
     with engine.begin() as connection:
-        assert upgrade(connection, empty_store_url, "0001") == (None, "0001")
+        assert upgrade(connection, empty_store_url, Place(), "0001") == (None, "0001")
         values = RUN | {"number": 7}
         columns, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
         connection.execute(sa.text(f"INSERT INTO run ({columns}) VALUES ({marks})"), values)

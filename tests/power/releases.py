@@ -16,6 +16,7 @@ from sqlalchemy.pool import NullPool
 
 from recovery import Engine
 from recovery.storage.migrate import scripts, upgrade
+from recovery.storage.place import Place
 from recovery.storage.schema import VERSION_TABLE
 from tests.power import story
 
@@ -37,7 +38,7 @@ def older(path: Path, version: str) -> None:
         engine.run(RUN, story.errand, 2)
     made = sa.create_engine(f"sqlite:///{path}", poolclass=NullPool)
     with made.begin() as connection:
-        upgrade(connection, str(path), version)
+        upgrade(connection, str(path), Place(), version)
     with made.connect() as connection:
         connection.exec_driver_sql("ATTACH ? AS today", (str(today),))
         for (table,) in connection.exec_driver_sql("SELECT name FROM main.sqlite_master WHERE type = 'table'").all():
