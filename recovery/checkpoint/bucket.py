@@ -139,6 +139,10 @@ class BucketDisk:
                 into[:length] = memoryview(obstore.get_range(self._store, path.as_posix(), start=at, length=length))
         return length
 
+    def is_file(self, path: Path) -> bool:  # noqa: ARG002
+        """Never: nothing is packed there, where a sync costs nothing."""
+        return False
+
     def forget_cache(self, file: int) -> None: ...
 
     def names(self, path: Path) -> list[tuple[str, bool]]:

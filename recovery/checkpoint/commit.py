@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.checkpoint.admitting import require_sound
-from recovery.checkpoint.files import Disk, shut_and_remove
+from recovery.checkpoint.files import Bytes, Disk, shut_and_remove
 from recovery.checkpoint.header import PREFIX
 from recovery.checkpoint.layout import TEMPORARY
 from recovery.checkpoint.limits import Limits
 from recovery.checkpoint.manifest import FILE, STATE, FileEntry, Manifest, digest
+from recovery.checkpoint.packing import packed_header
 from recovery.checkpoint.reading import in_streams
-from recovery.checkpoint.shards import Array, Read, Written, begin_shard
+from recovery.checkpoint.shards import Array, Read, Written, begin_shard, gather_shard
 from recovery.checkpoint.validating import CheckShard
 from recovery.crashpoints import around
 
@@ -89,12 +90,55 @@ class Attempt:
                 self._disk.close(self._unsynced.pop(0))
         if not self.committed:
             with around("checkpoint.abandon"):
-                shut_and_remove(self._disk, self.path)
+                self._remove()
+
+    def _remove(self) -> None:
+        shut_and_remove(self._disk, self.path)
 
     def _put(self, name: str, data: bytes) -> None:
         self._unsynced.append(file := self._disk.create(self.path / name))
         self._disk.write(file, data)
         self._disk.start_sync(file, 0, len(data))
+
+
+class PackedAttempt(Attempt):
+    """A save under way whose files become one: it is put together in memory, written and synced, and renamed as a directory would be."""
+
+    def __init__(self, disk: Disk, parent: Path, sequence: int, nonce: str) -> None:
+        super().__init__(disk, parent, sequence, nonce)
+        self._parts: dict[str, Sequence[Bytes]] = {}
+        self.content = b""
+
+    def begin(self) -> None:
+        """Make its file; FileExistsError if somebody has the same nonce."""
+        with around("checkpoint.begin"):
+            self._unsynced.append(self._disk.create(self.path))
+
+    def write_shards(self, parts: Sequence[Mapping[str, Array]], limits: Limits, *, streams: int) -> list[Written]:  # noqa: ARG002
+        """In memory."""
+        found = [gather_shard(shard_name(index, len(parts)), part, limits) for index, part in enumerate(parts)]
+        self._parts |= {each.written.entry.name: each.chunks for each in found}
+        return [each.written for each in found]
+
+    def write_state(self, data: bytes) -> FileEntry:
+        """In memory."""
+        self._parts[STATE] = [data]
+        return FileEntry(STATE, len(data), digest(data))
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Write everything, and sync it."""
+        self._parts[FILE] = [manifest.to_bytes()]
+        header, order = packed_header({name: sum(map(len, chunks)) for name, chunks in self._parts.items()})
+        self.content = b"".join([header, *(chunk for name in order for chunk in self._parts[name])])
+        with around("checkpoint.manifest"):
+            (file,) = self._unsynced
+            self._disk.write(file, self.content)
+            self._disk.sync(file)
+            self._disk.close(self._unsynced.pop())
+
+    def _remove(self) -> None:
+        with suppress(FileNotFoundError):
+            self._disk.unlink(self.path)
 
 
 @dataclass(frozen=True)

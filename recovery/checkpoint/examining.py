@@ -19,6 +19,7 @@ from recovery.checkpoint.files import opened
 from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.layout import Place
 from recovery.checkpoint.manifest import STATE, FileEntry, Manifest, digest
+from recovery.checkpoint.packing import unpacked
 from recovery.checkpoint.reading import Directory, Regular, in_streams
 from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.shards import DTYPES, Array, pass_over
@@ -77,7 +78,7 @@ def examine(place: Place, candidate: Candidate, tell: Tell) -> Examined:
             unread = str(error)
         except OSError as error:
             unread = error.strerror or type(error).__name__
-    gone = bool(damage or unread) and not candidate.path.is_dir()
+    gone = bool(damage or unread) and not candidate.path.exists()
     return Examined(candidate, () if gone else tuple(damage), "" if gone else unread, gone)
 
 
@@ -118,11 +119,11 @@ class _Look:
 
     def _pass(self, entry: FileEntry) -> None:
         where = f"{self._path.name}, {entry.name}"
-        with Regular(where), opened(self._place.disk, self._path / entry.name) as (file, size):
+        with Regular(where), opened(disk := unpacked(self._place.disk, self._path), self._path / entry.name) as (file, size):
             if size != entry.size:
                 raise CheckpointInvalid(where=where, problem=f"it has {size} bytes of {entry.size}", reason="size")
             check = check_of(self._manifest, entry, self._place.limits, self._path.name)
-            read = pass_over(self._place.disk, file, size, self._place.limits, check, self._tell, where=where)
+            read = pass_over(disk, file, size, self._place.limits, check, self._tell, where=where)
         require_digest(entry, read.blake3, self._path.name)
         if read.unfinite:
             at = f"{self._path.name}, {self._manifest.inside(entry.name)[read.unfinite][0]}"

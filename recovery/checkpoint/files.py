@@ -51,8 +51,37 @@ def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
     return found
 
 
-class Disk(Protocol):
-    """Each method raises OSError when the system refuses. Descriptors are plain numbers and end with `close`."""
+class Readable(Protocol):
+    """What is read. Each method raises OSError when the system refuses. Descriptors are plain numbers and end with `close`."""
+
+    def open(self, path: Path) -> tuple[int, int]:
+        """(file, size) of a regular file, through no link. OSError(ELOOP) for a link, OSError(EINVAL) for what is no regular file."""
+        ...
+
+    def is_file(self, path: Path) -> bool:
+        """Whether it is a regular file, and no link to one. Not where files lie under a prefix that is none itself."""
+        ...
+
+    def read_into(self, file: int, buffer: Bytes) -> int:
+        """Fill `buffer` from where the file stands; how many bytes there were, less only at its end."""
+        ...
+
+    def read_at(self, file: int, buffer: Bytes, at: int) -> int:
+        """`read_into` from byte `at`; where the file stands does not change."""
+        ...
+
+    def close(self, file: int) -> None: ...
+
+    def forget_cache(self, file: int) -> None:
+        """Ask that what is read next comes from the device. A hint."""
+
+    def names(self, path: Path) -> list[tuple[str, bool]]:
+        """(name, whether it is a directory and no link), sorted by name."""
+        ...
+
+
+class Disk(Readable, Protocol):
+    """What is read and written. Each method raises OSError when the system refuses."""
 
     def make_directory(self, path: Path) -> None:
         """A new directory; FileExistsError if there is one. Durable after its parent's `sync_directory`."""
@@ -73,8 +102,6 @@ class Disk(Protocol):
     def sync(self, file: int) -> None:
         """The file's content is durable on return; its name is after its directory's `sync_directory`."""
 
-    def close(self, file: int) -> None: ...
-
     def rename(self, source: Path, target: Path) -> None:
         """Atomic within one file system; refuses a target that is a non-empty directory. Durable after `sync_directory` of both parents."""
 
@@ -87,25 +114,6 @@ class Disk(Protocol):
     def unlink(self, path: Path) -> None: ...
 
     def remove_directory(self, path: Path) -> None: ...
-
-    def open(self, path: Path) -> tuple[int, int]:
-        """(file, size) of a regular file, through no link. OSError(ELOOP) for a link, OSError(EINVAL) for what is no regular file."""
-        ...
-
-    def read_into(self, file: int, buffer: Bytes) -> int:
-        """Fill `buffer` from where the file stands; how many bytes there were, less only at its end."""
-        ...
-
-    def read_at(self, file: int, buffer: Bytes, at: int) -> int:
-        """`read_into` from byte `at`; where the file stands does not change."""
-        ...
-
-    def forget_cache(self, file: int) -> None:
-        """Ask that what is read next comes from the device. A hint."""
-
-    def names(self, path: Path) -> list[tuple[str, bool]]:
-        """(name, whether it is a directory and no link), sorted by name."""
-        ...
 
     def free_bytes(self, path: Path) -> int: ...
 
@@ -171,6 +179,12 @@ class LocalDisk:
             raise OSError(errno.EINVAL, "not a regular file", str(path))
         return opened, found.st_size
 
+    def is_file(self, path: Path) -> bool:
+        try:
+            return stat.S_ISREG(path.lstat().st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
     def read_into(self, file: int, buffer: Bytes) -> int:
         left = memoryview(buffer).cast("B")
         whole = len(left)
@@ -217,7 +231,7 @@ def created(disk: Disk, path: Path) -> Iterator[int]:
 
 
 @contextmanager
-def opened(disk: Disk, path: Path) -> Iterator[tuple[int, int]]:
+def opened(disk: Readable, path: Path) -> Iterator[tuple[int, int]]:
     """(file, size) of a regular file that is closed at the end."""
     file, size = disk.open(path)
     try:
@@ -226,7 +240,7 @@ def opened(disk: Disk, path: Path) -> Iterator[tuple[int, int]]:
         disk.close(file)
 
 
-def read_bounded(disk: Disk, path: Path, most: int) -> tuple[bytes, int]:
+def read_bounded(disk: Readable, path: Path, most: int) -> tuple[bytes, int]:
     """(at most `most` + 1 bytes, the file's size)."""
     with opened(disk, path) as (file, size):
         buffer = bytearray(min(size, most + 1))

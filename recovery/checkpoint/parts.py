@@ -23,6 +23,7 @@ from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.layout import Place
 from recovery.checkpoint.limits import Limits
 from recovery.checkpoint.manifest import FILE, STATE, FileEntry, Manifest, TensorEntry, digest
+from recovery.checkpoint.packing import unpacked
 from recovery.checkpoint.reading import Directory
 from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.shards import DTYPES, Array, Read, read_shard
@@ -161,13 +162,14 @@ class Parts:
         place, where = self._place, f"{self._path.name}, {entry.name}"
         inside = self._manifest.inside(entry.name)
         check = check_of(self._manifest, entry, place.limits, self._path.name)
-        with opened(place.disk, self._path / entry.name) as (file, size):
+        disk = unpacked(place.disk, self._path)
+        with opened(disk, self._path / entry.name) as (file, size):
             if size != entry.size:
                 raise CheckpointInvalid(where=where, problem=f"it has {size} bytes of {entry.size}", reason="size")
             held = {
                 key: np.empty(part.shape, DTYPES[self._manifest.tensors[tensor].dtype]) for key, (tensor, part) in inside.items()
             }
-            read = read_shard(place.disk, file, size, place.limits, check, held, where=where)
+            read = read_shard(disk, file, size, place.limits, check, held, where=where)
         require_digest(entry, read.blake3, self._path.name)
         if read.unfinite:
             problem = "it holds a number that is infinite or not a number"

@@ -14,7 +14,7 @@ import safetensors
 from blake3 import blake3
 
 from recovery.checkpoint.errors import CheckpointInvalid
-from recovery.checkpoint.files import Disk, opened, read_bounded
+from recovery.checkpoint.files import Disk, opened
 from recovery.checkpoint.manifest import FILE, STATE, Manifest
 from recovery.checkpoint.reading import in_streams
 from recovery.checkpoint.shards import PIECE, Written
@@ -42,6 +42,12 @@ def read_back(disk: Disk, path: Path, manifest: Manifest, written: Sequence[Writ
         require_samples(disk, path / each.entry.name, each, set(manifest.inside(each.entry.name)))
 
 
+def read_back_packed(disk: Disk, path: Path, content: bytes, policy: ReadBack) -> None:
+    """`read_back` of a packed checkpoint. All of it is compared, since it is small; `FULL` asks the device."""
+    if policy is not ReadBack.NONE:
+        _require_same(disk, path, content, forget=policy is ReadBack.FULL)
+
+
 def _require_digest(disk: Disk, path: Path, expected: str, *, forget: bool = False) -> None:
     hashed = blake3()
     with opened(disk, path) as (file, size):
@@ -54,9 +60,13 @@ def _require_digest(disk: Disk, path: Path, expected: str, *, forget: bool = Fal
         raise _differs(path)
 
 
-def _require_same(disk: Disk, path: Path, expected: bytes) -> None:
-    if read_bounded(disk, path, len(expected))[0] != expected:
-        raise _differs(path)
+def _require_same(disk: Disk, path: Path, expected: bytes, *, forget: bool = False) -> None:
+    with opened(disk, path) as (file, size):
+        if forget:
+            disk.forget_cache(file)
+        buffer = bytearray(size if size == len(expected) else 0)
+        if disk.read_into(file, buffer) != len(expected) or buffer != expected:
+            raise _differs(path)
 
 
 def require_samples(disk: Disk, path: Path, written: Written, keys: set[str]) -> None:

@@ -1,7 +1,7 @@
-"""Reading: the facts about a checkpoint in a directory, from a disk that nobody has verified.
+"""Reading: the facts about a checkpoint in a directory or a file, from a disk that nobody has verified.
 
 Owns how many bytes are read when. Invariant: files are read with read(2) into fresh memory and never mapped, since a file that is truncated under a
-mapping ends the process; no link is followed; nothing outside the directory is opened.
+mapping ends the process; no link is followed; nothing outside it is opened.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextvars
 import errno
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -17,9 +18,10 @@ import numpy as np
 
 from recovery.checkpoint.admitting import admit
 from recovery.checkpoint.errors import CheckpointInvalid
-from recovery.checkpoint.files import Disk, opened, read_bounded
+from recovery.checkpoint.files import Readable, opened, read_bounded
 from recovery.checkpoint.limits import Limits, at_most
 from recovery.checkpoint.manifest import FILE, FileEntry, Manifest
+from recovery.checkpoint.packing import unpacked
 from recovery.checkpoint.shards import DTYPES, Array, Read, read_shard
 from recovery.checkpoint.validating import CheckShard
 
@@ -36,11 +38,15 @@ S = TypeVar("S")
 
 
 class Directory:
-    """`Evidence` of a directory. streams: how many files are read at once."""
+    """`Evidence` of a directory, or of a packed checkpoint. streams: how many files are read at once."""
 
-    def __init__(self, disk: Disk, path: Path, limits: Limits, *, streams: int = 1) -> None:
-        self._disk, self._path, self._limits, self._streams = disk, path, limits, streams
+    def __init__(self, disk: Readable, path: Path, limits: Limits, *, streams: int = 1) -> None:
+        self._around, self._path, self._limits, self._streams = disk, path, limits, streams
         self.where = path.name
+
+    @cached_property
+    def _disk(self) -> Readable:
+        return unpacked(self._around, self._path)
 
     def manifest(self, limits: Limits) -> Manifest:
         with self._regular(FILE):

@@ -102,9 +102,15 @@ def retire(place: Place, names: Iterable[str]) -> None:
 
 def sweep(place: Place, names: Iterable[str]) -> None:
     """Remove saves that were not committed."""
-    for name in names:
-        with around("checkpoint.remove"):
-            shut_and_remove(place.disk, place.checkpoints / name)
+    if not (doomed := set(names)):
+        return
+    for name, is_directory in place.listed():
+        if name in doomed:
+            with around("checkpoint.remove"):
+                if is_directory:
+                    shut_and_remove(place.disk, place.checkpoints / name)
+                else:
+                    place.disk.unlink(place.checkpoints / name)
 
 
 def put_into_quarantine(place: Place, each: Rejected) -> None:

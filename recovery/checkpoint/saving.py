@@ -20,15 +20,15 @@ from typing import Final
 
 from recovery import logs
 from recovery.checkpoint import lease, marks
-from recovery.checkpoint.commit import Attempt
+from recovery.checkpoint.commit import Attempt, PackedAttempt
 from recovery.checkpoint.errors import CheckpointInvalid, SaveFailed, SpaceMissing
 from recovery.checkpoint.files import created
 from recovery.checkpoint.layout import SEQUENCE_MAX, Place, sequence_after, sequence_of
 from recovery.checkpoint.limits import MIB
 from recovery.checkpoint.manifest import Manifest
-from recovery.checkpoint.readback import ReadBack, read_back
+from recovery.checkpoint.readback import ReadBack, read_back, read_back_packed
 from recovery.checkpoint.retention import Keep, empty_trash, plan, put_into_quarantine, retire, sweep
-from recovery.checkpoint.scanning import Candidate, Rejected, look, newest_first, rejected
+from recovery.checkpoint.scanning import Candidate, Rejected, newest_first, rejected, sorted_out
 from recovery.checkpoint.shards import Written
 from recovery.checkpoint.strict import canonical
 from recovery.checkpoint.validating import Evidence, validate
@@ -68,8 +68,9 @@ class Known:
 
     def refresh(self, place: Place) -> list[Candidate | Rejected]:
         """Everything among the checkpoints, newest first."""
-        names = [name for name, is_directory in newest_first(place.listed()) if is_directory]
-        found = [self.looked.get(name) or look(place, name) for name in names]
+        found = [
+            self.looked.get(name) or sorted_out(place, name, is_directory) for name, is_directory in newest_first(place.listed())
+        ]
         self.looked = {each.name: each for each in found if isinstance(each, Candidate)}
         return found
 
@@ -108,8 +109,8 @@ def _make(place: Place, directory: Path) -> None:
 
 
 @contextmanager
-def begun(place: Place, known: Known, *, needed_bytes: int, wait_seconds: float) -> Iterator[Session]:
-    """Hold the lease and an attempt's directory. Leaves nothing of an attempt that is not committed.
+def begun(place: Place, known: Known, *, needed_bytes: int, wait_seconds: float, packed: bool = False) -> Iterator[Session]:
+    """Hold the lease and an attempt's directory; packed: its file. Leaves nothing of an attempt that is not committed.
 
     Raises StoreBusy, SpaceMissing, SaveFailed.
     """
@@ -123,7 +124,7 @@ def begun(place: Place, known: Known, *, needed_bytes: int, wait_seconds: float)
             _sweep(place, found)
             require_space(place, needed_bytes)
         sequence = sequence_after(_taken(found), store=str(place.root))
-        attempt = Attempt(place.disk, place.checkpoints, sequence, secrets.token_hex(8))
+        attempt = (PackedAttempt if packed else Attempt)(place.disk, place.checkpoints, sequence, secrets.token_hex(8))
         with _refusals(place, attempt):
             attempt.begin()
             parent = next((each.id for each in found if isinstance(each, Candidate)), "")
@@ -151,7 +152,10 @@ def finish(
         with around("checkpoint.record"):
             record(manifest)
     try:
-        read_back(place.disk, path, manifest, written, policy, streams=place.streams)
+        if isinstance(session.attempt, PackedAttempt):
+            read_back_packed(place.disk, path, session.attempt.content, policy)
+        else:
+            read_back(place.disk, path, manifest, written, policy, streams=place.streams)
     except CheckpointInvalid as error:
         put_into_quarantine(place, rejected(path.name, error))
         raise _failed(place, "reading back", error.problem, "The new checkpoint was put into quarantine.") from error

@@ -1,6 +1,6 @@
-"""Scanning: which directories of a store are checkpoints, and why the others are none.
+"""Scanning: which directories and files of a store are checkpoints, and why the others are none.
 
-Owns the choice of candidates. Must change nothing. Invariant: a directory is a candidate only by its own committed manifest, its name and the sizes of its
+Owns the choice of candidates. Must change nothing. Invariant: one is a candidate only by its own committed manifest, its name and the sizes of its
 files; `CURRENT`, modification times and names alone prove nothing. The order is that of commits (the sequence), as a number.
 """
 
@@ -24,7 +24,7 @@ WHOLE: Final = frozenset({"unfit", "invariant"})
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A directory that cannot be chosen. `reason`: a word; `damaged`: it was a checkpoint and is broken, so that it belongs into quarantine."""
+    """A directory or file that cannot be chosen. `reason`: a word; `damaged`: it was a checkpoint and is broken, so that it belongs into quarantine."""
 
     name: str
     reason: str
@@ -63,20 +63,24 @@ class Candidate:
 def scan(place: Place) -> Iterator[Candidate | Rejected]:
     """Everything among the checkpoints, newest first. Without the lease, what retention takes away meanwhile may be there or not, and is not damaged."""
     for name, is_directory in newest_first(place.listed()):
-        found = look(place, name) if is_directory else Rejected(name, "name", "it is no directory", damaged=False)
-        if not (isinstance(found, Rejected) and is_directory and is_gone(place, name)):
+        found = sorted_out(place, name, is_directory)
+        if not (isinstance(found, Rejected) and is_gone(place, name)):
             yield found
 
 
+def sorted_out(place: Place, name: str, is_directory: bool) -> Candidate | Rejected:
+    """One name among the checkpoints. A link is none, whatever it leads to."""
+    if is_directory or place.disk.is_file(place.checkpoints / name):
+        return look(place, name)
+    return Rejected(name, "name", "it is neither a directory nor a file", damaged=False)
+
+
 def is_gone(place: Place, name: str) -> bool:
-    """Whether a directory is no longer among the checkpoints: retention moves it away whole before it deletes anything in it."""
+    """Whether it is no longer among the checkpoints: retention moves a directory away whole before it deletes anything in it."""
     try:
-        place.disk.names(place.checkpoints / name)
-    except FileNotFoundError:
-        return True
+        return name not in {each for each, _ in place.listed()}
     except OSError:
         return False
-    return False
 
 
 def newest_first(names: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
@@ -84,7 +88,7 @@ def newest_first(names: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
 
 
 def look(place: Place, name: str) -> Candidate | Rejected:
-    """One directory, judged by what can be read without its content."""
+    """One directory or file, judged by what can be read without its content."""
     if TEMPORARY_NAME.fullmatch(name):
         return Rejected(name, "unfinished", "its save was not committed", damaged=False)
     if not NAME.fullmatch(name):

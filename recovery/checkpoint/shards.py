@@ -16,7 +16,7 @@ from blake3 import blake3
 
 from recovery.checkpoint import narrow
 from recovery.checkpoint.errors import CheckpointInvalid
-from recovery.checkpoint.files import Disk, created
+from recovery.checkpoint.files import Disk, Readable, created
 from recovery.checkpoint.header import PREFIX, WIDTHS, Placed, header_length, write_header
 from recovery.checkpoint.limits import Limits, at_most
 from recovery.checkpoint.manifest import FileEntry
@@ -77,10 +77,33 @@ def begin_shard(disk: Disk, path: Path, arrays: Mapping[str, Array], limits: Lim
         return _pour(disk, file, path.name, arrays, limits)
 
 
-def _pour(disk: Disk, file: int, name: str, arrays: Mapping[str, Array], limits: Limits) -> Written:
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """A small shard in memory: what `write_shard` would write."""
+
+    written: Written
+    chunks: list[memoryview | bytearray]
+
+
+def gather_shard(name: str, arrays: Mapping[str, Array], limits: Limits) -> Gathered:
+    """The bytes of a shard that is to be written with something else. Raises CheckpointInvalid(reason="finite" or "dtype"), LimitExceeded."""
+    header, order, size = _begun(name, arrays, limits)
+    chunks = list(_chunks(header, ((each, arrays[each]) for each in order), name))
+    hashed = blake3()
+    for chunk in chunks:
+        hashed.update(chunk)
+    return Gathered(Written(FileEntry(name, size, hashed.hexdigest()), header), chunks)
+
+
+def _begun(name: str, arrays: Mapping[str, Array], limits: Limits) -> tuple[bytes, list[str], int]:
+    """(a shard's first bytes, the names in the order of their data, its size in bytes)."""
     header, order = write_header({each: (code_of(array, where=f"{name}, {each}"), array.shape) for each, array in arrays.items()})
     at_most(len(header) - PREFIX, limits.header_bytes, where=name, what="the size of its header in bytes (header_bytes)")
-    size = len(header) + sum(array.nbytes for array in arrays.values())
+    return header, order, len(header) + sum(array.nbytes for array in arrays.values())
+
+
+def _pour(disk: Disk, file: int, name: str, arrays: Mapping[str, Array], limits: Limits) -> Written:
+    header, order, size = _begun(name, arrays, limits)
     hashed = blake3()
     samples: list[tuple[int, bytes]] = []
     at = started = 0
@@ -173,7 +196,7 @@ CheckHeader = Callable[[bytes, int], Mapping[str, Placed]]
 
 
 def read_shard(
-    disk: Disk, file: int, size: int, limits: Limits, check: CheckHeader, into: Mapping[str, Array], *, where: str
+    disk: Readable, file: int, size: int, limits: Limits, check: CheckHeader, into: Mapping[str, Array], *, where: str
 ) -> Read:
     """Read an open file of `size` bytes into the arrays, by key. Raises CheckpointInvalid, LimitExceeded, OSError.
 
@@ -183,7 +206,7 @@ def read_shard(
 
 
 def pass_over(
-    disk: Disk, file: int, size: int, limits: Limits, check: CheckHeader, tell: Callable[[int], None], *, where: str
+    disk: Readable, file: int, size: int, limits: Limits, check: CheckHeader, tell: Callable[[int], None], *, where: str
 ) -> Read:
     """`read_shard` into nothing: one piece is held at a time. tell: is given the bytes of each piece."""
     buffer = np.empty(PIECE, np.uint8)
@@ -199,7 +222,7 @@ def pass_over(
 
 
 def _passed(
-    disk: Disk,
+    disk: Readable,
     file: int,
     size: int,
     limits: Limits,
@@ -224,14 +247,14 @@ def _passed(
     return Read(hashed.hexdigest(), unfinite)
 
 
-def _exactly(disk: Disk, file: int, size: int, where: str) -> bytes:
+def _exactly(disk: Readable, file: int, size: int, where: str) -> bytes:
     buffer = bytearray(size)
     if disk.read_into(file, buffer) != size:
         raise CheckpointInvalid(where=where, problem="it is shorter than it was", reason="size")
     return bytes(buffer)
 
 
-def _filled(disk: Disk, file: int, target: Array, where: str) -> Iterator[Array]:
+def _filled(disk: Readable, file: int, target: Array, where: str) -> Iterator[Array]:
     """Read the target's elements; each piece as it was read, flat. A target that is a part of a larger array is filled through a buffer."""
     if target.size == 0:
         return

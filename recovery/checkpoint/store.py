@@ -36,6 +36,9 @@ from recovery.checkpoint.sharded import Sharded, Shop, Terms, sharded
 from recovery.checkpoint.validating import Capture, Checkpoint, validate
 from recovery.checkpoint.writer import ShardWriter
 
+PACKED_BYTES: Final = 256 << 10
+"""Arrays and state of so many bytes cost less in one file than the syncs of several."""
+
 STREAMS: Final = min(2, os.cpu_count() or 1)
 
 READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
@@ -49,6 +52,7 @@ class CheckpointStore(Choosing):
 
     limits: what is read at most. keep: what retention leaves. read_back: what a save reads again after its commit. wait: how long a save waits for
     another writer. streams: files written and read at once; by default two, or one where there is one processor.
+    packed_bytes: a state of up to so many bytes is saved as one file, which takes two syncs instead of five; 0: none is.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class CheckpointStore(Choosing):
         read_back: ReadBack | str = ReadBack.SAMPLE,
         wait: timedelta = timedelta(seconds=10),
         streams: int | None = None,
+        packed_bytes: int = PACKED_BYTES,
         disk: Disk | None = None,
     ) -> None:
         self.path = Path(path)
@@ -67,6 +72,7 @@ class CheckpointStore(Choosing):
         self.read_back = ReadBack(read_back)
         self.wait = wait
         self.place = Place(self.path, disk or LocalDisk(), limits or Limits(), STREAMS if streams is None else streams)
+        self.packed_bytes = packed_bytes
         self.known = Known({})
 
     @property
@@ -100,7 +106,8 @@ class CheckpointStore(Choosing):
     def write(self, draft: Draft, *, record: Record | None = None) -> Candidate:
         """Save a state that was taken before. Raises what `save` raises."""
         needed = draft.array_bytes + len(draft.state)
-        with begun(self.place, self.known, needed_bytes=needed, wait_seconds=self.wait.total_seconds()) as session:
+        wait, packed = self.wait.total_seconds(), needed <= self.packed_bytes
+        with begun(self.place, self.known, needed_bytes=needed, wait_seconds=wait, packed=packed) as session:
             manifest, export, written = draft.write(
                 session.attempt, self.place.limits, session.sequence, session.parent, streams=self.place.streams
             )

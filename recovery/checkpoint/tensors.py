@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from types import TracebackType
@@ -16,10 +17,11 @@ from typing import Final, Self
 import numpy as np
 
 from recovery.checkpoint.errors import CheckpointInvalid
-from recovery.checkpoint.files import Disk, opened
+from recovery.checkpoint.files import Readable, opened
 from recovery.checkpoint.header import PREFIX, Placed, header_length
 from recovery.checkpoint.limits import Limits
 from recovery.checkpoint.manifest import Manifest, Slice
+from recovery.checkpoint.packing import unpacked
 from recovery.checkpoint.reading import Regular
 from recovery.checkpoint.shards import DTYPES, Array
 from recovery.checkpoint.validating import check_of
@@ -31,11 +33,15 @@ BLOCK: Final = 1 << 20
 class Tensors:
     """The tensors of one checkpoint. A context: shards stay open from their first use until its end."""
 
-    def __init__(self, disk: Disk, path: Path, manifest: Manifest, limits: Limits) -> None:
-        self._disk, self._path, self._limits = disk, path, limits
+    def __init__(self, disk: Readable, path: Path, manifest: Manifest, limits: Limits) -> None:
+        self._around, self._path, self._limits = disk, path, limits
         self.manifest = manifest
         self._open = ExitStack()
         self._files: dict[str, tuple[int, int, dict[str, Placed]]] = {}
+
+    @cached_property
+    def _disk(self) -> Readable:
+        return unpacked(self._around, self._path)
 
     def __enter__(self) -> Self:
         return self

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from recovery.checkpoint.errors import NoStore, NotACandidate, NothingToRestore, StoreRefused
+from recovery.checkpoint.errors import CheckpointInvalid, NoStore, NotACandidate, NothingToRestore, StoreRefused
 from recovery.checkpoint.files import LocalDisk
 from recovery.checkpoint.layout import NAME, Place, sequence_of
 from recovery.checkpoint.limits import Limits
 from recovery.checkpoint.manifest import FILE
+from recovery.checkpoint.packing import unpacked
 from recovery.checkpoint.reading import Directory
 from recovery.checkpoint.retention import Keep
 from recovery.checkpoint.scanning import Candidate, Rejected, is_gone, look
@@ -54,14 +55,26 @@ def store_at(path: Path, *, keep: Keep | None = None) -> CheckpointStore:
         advice = "Ask ObjectCheckpoints from Python; one checkpoint in it can be named here by its directory."
     elif not path.exists():
         problem, advice = "there is nothing of that name", "Name the directory that was given to CheckpointStore."
-    elif not path.is_dir():
+    elif not path.is_dir() and not _is_checkpoint(path):
         problem, advice = "it is no directory", "Name the directory that was given to CheckpointStore."
-    elif (path / FILE).is_file():
+    elif _is_checkpoint(path):
         problem = "it is one checkpoint"
         advice = f"Name its store: {path.parent.parent}." if path.parent.name == "ckpt" else "Name the store that it belongs to."
     else:
         problem, advice = "there is no directory ckpt in it", "Name the directory that was given to CheckpointStore."
     raise NoStore(path=str(path), problem=problem, advice=advice)
+
+
+def _is_checkpoint(path: Path) -> bool:
+    """Whether it is laid out as one, in a directory or in a file, whatever its state."""
+    return (path / FILE).is_file() or (path.is_file() and (NAME.fullmatch(path.name) is not None or _is_packed(path)))
+
+
+def _is_packed(path: Path) -> bool:
+    try:
+        return FILE in {name for name, _ in unpacked(LocalDisk(), path).names(path)}
+    except (CheckpointInvalid, OSError):
+        return False
 
 
 def is_store(path: Path) -> bool:
@@ -70,11 +83,11 @@ def is_store(path: Path) -> bool:
 
 
 def found_at(path: Path, name: str | None = None) -> Found:
-    """One checkpoint: PATH is its directory, its store (then by `name`, else the newest), or STORE/NAME.
+    """One checkpoint: PATH is its directory or file, its store (then by `name`, else the newest), or STORE/NAME.
 
     Raises NoStore, NotACandidate, NothingToRestore, CheckpointInvalid, LimitExceeded, UnknownFormat.
     """
-    if name is None and (path / FILE).is_file():
+    if name is None and _is_checkpoint(path):
         return _of_its_own(path)
     if name is None and _store(path) is None and (parent := _store(path.parent)) is not None:
         return _named(parent, path.name)

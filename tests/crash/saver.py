@@ -18,10 +18,10 @@ from pathlib import Path
 
 from recovery import crashpoints
 from recovery.checkpoint.errors import SaveFailed
-from recovery.checkpoint.files import LocalDisk
+from recovery.checkpoint.files import Bytes, LocalDisk
 from recovery.checkpoint.retention import Keep
 from recovery.checkpoint.store import CheckpointStore
-from tests.unit.checkpoint.making import small
+from tests.unit.checkpoint.making import small, spread
 
 
 class Nothing:
@@ -31,25 +31,26 @@ class Nothing:
 def prepare(root: Path) -> None:
     """A store with steps 0 and 1, and one that is damaged between them."""
     store = CheckpointStore(root, disk=Quick())
-    store.save(small(0))
+    spread(root, disk=Quick()).save(small(0))
     damaged = store.save(small(9))
     store.save(small(1))
-    (damaged.path / "MANIFEST.json").write_bytes(b"")
+    damaged.path.write_bytes(b"")
 
 
 def work(root: Path) -> None:
-    """Each bracket of a save at least once."""
+    """Each bracket of a save at least once, in both layouts."""
     CheckpointStore(root.with_name(f"{root.name}-new"), disk=Quick()).save(small(5))
     store = CheckpointStore(root, keep=Keep(last=1), disk=Quick())
     newest = store.latest("weights")
     store.pin(newest.name)
     store.restore(newest, build=lambda checkpoint: checkpoint, into=Nothing())
     store.unpin(newest.name)
-    store.save(small(2), record=lambda _: None)
+    spread(root, keep=Keep(last=1), disk=Quick()).save(small(2), record=lambda _: None)
     store.save(small(3))
     store.gc()
-    with contextlib.suppress(SaveFailed):
-        CheckpointStore(root, disk=Full()).save(small(4))
+    for full in (CheckpointStore(root, disk=Full()), spread(root, disk=Full())):
+        with contextlib.suppress(SaveFailed):
+            full.save(small(4))
 
 
 class Quick(LocalDisk):
@@ -61,8 +62,8 @@ class Quick(LocalDisk):
 
 
 class Full(Quick):
-    def create(self, path: Path) -> int:
-        raise OSError(errno.ENOSPC, "no space", str(path))
+    def write(self, file: int, data: Bytes) -> None:
+        raise OSError(errno.ENOSPC, "no space")
 
 
 def child(root: Path, point: str, told: int) -> None:

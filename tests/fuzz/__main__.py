@@ -12,7 +12,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from tests.fuzz.spoiling import outcome, spoilt, whole
+from tests.fuzz.spoiling import outcome, packed, spoilt, whole
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -41,7 +41,8 @@ def run(first: int, step: int, seconds: float) -> Counter[str]:
         files = whole(base / "whole")
         number = first
         while time.monotonic() < end:
-            told = outcome(spoilt(files, number), base / "case")
+            case = spoilt(files, number)
+            told = outcome(case, base / "case", content=packed(case, number) if number // step % 2 else None)
             found[f"{told} [case {number}]" if told.startswith("WRONG") else told] += 1
             shutil.rmtree(base / "case")
             number += step

@@ -19,11 +19,12 @@ import numpy as np
 
 from recovery.checkpoint.errors import CheckpointError
 from recovery.checkpoint.manifest import FILE, ID_DOMAIN, STATE, digest
+from recovery.checkpoint.packing import packed_header
 from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.store import CheckpointStore
 from recovery.checkpoint.strict import canonical
 from tests.unit.checkpoint.disks import RecordingDisk
-from tests.unit.checkpoint.making import Plain
+from tests.unit.checkpoint.making import Plain, spread
 
 SHARD = "shard-000-of-001.safetensors"
 MEMORY_MAX = 16 << 20  # bytes, beside what the files hold
@@ -61,7 +62,7 @@ def whole(directory: Path) -> dict[str, bytes]:
         "mask": np.array([True, False]),
         "scalar": np.array(7),
     }
-    store = CheckpointStore(directory, disk=RecordingDisk())
+    store = spread(directory, disk=RecordingDisk())
     saved = store.save(Plain(arrays, {"counter": 3, "rng": 2**100, "loss": [0.5, 0.25], "config": {"lr": 0.1, "name": "x"}}))
     return {path.name: path.read_bytes() for path in saved.path.iterdir()}
 
@@ -76,6 +77,15 @@ def spoilt(files: dict[str, bytes], number: int) -> dict[str, bytes]:
     if chance.random() < 0.8:
         _bring_in_line(changed, chance)
     return changed
+
+
+def packed(files: dict[str, bytes], number: int | None = None) -> bytes:
+    """The files in one. A case of it: the header that names them is spoilt too, once in four."""
+    header, order = packed_header({name: len(data) for name, data in files.items()})
+    chance = random.Random(number)
+    if number is not None and chance.random() < 0.25:
+        header = chance.choice([_as_json, _as_bytes])(chance, SHARD, header)
+    return header + b"".join(files[name] for name in order)
 
 
 def _as_bytes(chance: random.Random, _name: str, data: bytes) -> bytes:
@@ -150,12 +160,16 @@ def _bring_in_line(files: dict[str, bytes], chance: random.Random) -> None:
         return
 
 
-def outcome(files: dict[str, bytes], root: Path) -> str:
-    """Load the case from an empty directory `root`. "loaded", the name of our error, or what must not be: "WRONG: ..."."""
+def outcome(files: dict[str, bytes], root: Path, *, content: bytes | None = None) -> str:
+    """Load the case from an empty directory `root`. "loaded", the name of our error, or what must not be: "WRONG: ...". content: that of one file, instead."""
     path = root / "ckpt" / _directory_of(files)
-    path.mkdir(parents=True)
-    for name, data in files.items():
-        (path / name).write_bytes(data)
+    path.parent.mkdir(parents=True)
+    if content is not None:
+        path.write_bytes(content)
+    else:
+        path.mkdir()
+        for name, data in files.items():
+            (path / name).write_bytes(data)
     store = CheckpointStore(root)
     candidate = Candidate(path, None)  # type: ignore[arg-type]  # what is loaded is judged by its own manifest
     tracemalloc.start()
@@ -178,7 +192,7 @@ def _judged(store: CheckpointStore, candidate: Candidate) -> str:
         told += f" {error.fields['reason']}" if "reason" in error.fields else ""
     except Exception as error:  # any other one is a fault of ours
         return f"WRONG: {type(error).__name__}: {str(error)[:200]}"
-    size = sum(path.stat().st_size for path in candidate.path.iterdir())
+    size = sum(path.stat().st_size for path in (candidate.path, *candidate.path.rglob("*")))
     if (peak := tracemalloc.get_traced_memory()[1]) > size + MEMORY_MAX:
         return f"WRONG: {peak} bytes were taken for files of {size} ({told})"
     return told

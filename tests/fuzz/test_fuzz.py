@@ -11,16 +11,18 @@ import pytest
 
 from recovery.checkpoint import reading
 from recovery.checkpoint.reading import Directory
-from tests.fuzz.spoiling import MEMORY_MAX, outcome, spoilt, whole
+from tests.fuzz.spoiling import MEMORY_MAX, outcome, packed, spoilt, whole
 
 CASES = 150
 
 
-def test_spoilt_checkpoints_are_refused_soon_and_in_bounded_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_one", [False, True], ids=["directory", "packed"])
+def test_spoilt_checkpoints_are_refused_soon_and_in_bounded_memory(tmp_path: Path, in_one: bool) -> None:
     files = whole(tmp_path / "whole")
     found: Counter[str] = Counter()
     for number in range(CASES):
-        told = outcome(spoilt(files, number), tmp_path / "case")
+        case = spoilt(files, number)
+        told = outcome(case, tmp_path / "case", content=packed(case, number) if in_one else None)
         shutil.rmtree(tmp_path / "case")
         found[f"{told}, case {number}" if told.startswith("WRONG") else told.split()[0]] += 1
     assert [told for told in found if told.startswith("WRONG")] == []
@@ -29,7 +31,9 @@ def test_spoilt_checkpoints_are_refused_soon_and_in_bounded_memory(tmp_path: Pat
 
 
 def test_what_was_not_spoilt_is_loaded(tmp_path: Path) -> None:
-    assert outcome(whole(tmp_path / "whole"), tmp_path / "case") == "loaded"
+    files = whole(tmp_path / "whole")
+    assert outcome(files, tmp_path / "case") == "loaded"
+    assert outcome(files, tmp_path / "packed", content=packed(files)) == "loaded"
 
 
 def test_a_case_is_its_number(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from recovery.checkpoint.store import CheckpointStore
 from recovery.core.errors import ExitCode
 from tests.integration.cli_typed import Ended, typed
 from tests.unit.checkpoint.learners import learning
-from tests.unit.checkpoint.making import small
+from tests.unit.checkpoint.making import small, spread
 
 
 def checkpoint(*arguments: object) -> Ended:
@@ -31,7 +31,7 @@ def checkpoint(*arguments: object) -> Ended:
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CheckpointStore:
     monkeypatch.chdir(tmp_path)
-    return CheckpointStore("run", keep=Keep(last=9))
+    return spread(Path("run"), keep=Keep(last=9))
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_a_list_says_what_is_there_and_why_the_rest_is_not(store: CheckpointStor
     assert [saved[0].name, "weights", "1", *size[0], "newest"] in lines
     assert [".tmp-000000000009-00ff", "unfinished", "its", "save", "was", "not", "committed"] in lines
     assert ["000000000007-0123456789ab", "files", "MANIFEST.json:", "it", "is", "missing"] in lines
-    assert ["latest", "name", "it", "is", "no", "directory"] in lines
+    assert ["latest", "name", "it", "is", "neither", "a", "directory", "nor", "a", "file"] in lines
     assert ["In", "quarantine,", "damaged:", "000000000000-0123456789ab."] in lines
 
 

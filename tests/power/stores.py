@@ -42,23 +42,28 @@ def save(store: CheckpointStore, say: Say, step: int) -> str:
     return name
 
 
-def saved(disk: Path, say: Say) -> None:
+def saved(disk: Path, say: Say, **options: Any) -> None:
     """A store's first creation, and saves of which each retires the one before."""
-    store = CheckpointStore(disk / STORE, keep=Keep(last=1, verified=0))
+    store = CheckpointStore(disk / STORE, keep=Keep(last=1, verified=0), **options)
     say({"begin": True})
     for step in (1, 2, 3):
         save(store, say, step)
 
 
+def directories(disk: Path, say: Say) -> None:
+    """`saved`, of checkpoints that are not packed."""
+    saved(disk, say, packed_bytes=0)
+
+
 def marked(disk: Path, say: Say) -> None:
-    """Pins, the restored-from and the verified; a damaged one that goes into quarantine; retention by order."""
+    """Pins, the restored-from and the verified; a damaged one that goes into quarantine; retention by order. The pinned one and the last are directories."""
     store = CheckpointStore(disk / STORE)
-    names = [store.save(small(step)).name for step in (1, 2, 3)]
+    names = [CheckpointStore(disk / STORE, packed_bytes=0).save(small(1)).name, *(store.save(small(step)).name for step in (2, 3))]
     store.pin(names[0])
     say({"marked": "pinned", "name": names[0]})
     store = CheckpointStore(disk / STORE, keep=Keep(last=1))
-    with (store.place.checkpoints / names[1] / "MANIFEST.json").open("wb") as manifest:
-        os.fsync(manifest.fileno())
+    with (store.place.checkpoints / names[1]).open("wb") as packed:
+        os.fsync(packed.fileno())
     say({"damaged": names[1]})
     newest = store.latest("weights")
     say({"saved": 3})
@@ -69,7 +74,7 @@ def marked(disk: Path, say: Say) -> None:
     say({"marked": "verified", "name": newest.name})
     save(store, say, 4)
     say({"quarantined": names[1]})
-    save(store, say, 5)
+    save(CheckpointStore(disk / STORE, keep=Keep(last=1), packed_bytes=0), say, 5)
     say({"unpinning": names[0]})
     store.unpin(names[0])
     store.gc()
@@ -91,7 +96,7 @@ def shards(disk: Path, say: Say) -> None:
     say({"saved": 2})
 
 
-PROGRAMS: Final[dict[str, Callable[[Path, Say], None]]] = {each.__name__: each for each in (saved, marked, shards)}
+PROGRAMS: Final[dict[str, Callable[[Path, Say], None]]] = {each.__name__: each for each in (saved, directories, marked, shards)}
 
 
 # -- judging -----------------------------------------------------------------------------------------------------------
@@ -193,7 +198,7 @@ def recovered_wrongly(tree: Tree, facts: Facts) -> str:
             return f"after a further save {loaded.manifest.step} is the newest ({passed})"
         left = [path.name for path in store.place.checkpoints.iterdir() if path.name.startswith(".tmp-")]
         for mark, marked_name in facts.marks:
-            if mark != "verified" and not (store.place.checkpoints / marked_name).is_dir():
+            if mark != "verified" and not (store.place.checkpoints / marked_name).exists():
                 return f"{marked_name} is {mark}, and was retired"
         assert name in store.names()
     return f"left over: {left}" if left else ""

@@ -79,7 +79,7 @@ def test_a_journal_that_syncs_less_is_found_out(tmp_path: Path, program: str, sp
     assert problem in failure
 
 
-@pytest.mark.parametrize("program", ["saved", "shards"])
+@pytest.mark.parametrize("program", ["saved", "directories", "shards"])
 @pytest.mark.parametrize("spoilt", ["no-file-sync", "no-directory-sync"])
 def test_a_store_that_syncs_less_is_found_out(tmp_path: Path, program: str, spoilt: str) -> None:
     [failure] = store(tmp_path, program, spoilt).failures

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,11 @@ from recovery.checkpoint.saving import prepare
 from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.shards import code_of
 from recovery.checkpoint.store import CheckpointStore
+
+
+def spread(path: Path, **options: Any) -> CheckpointStore:
+    """A store whose checkpoints are directories, however small they are."""
+    return CheckpointStore(path, packed_bytes=0, **options)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from recovery.checkpoint.manifest import Manifest
 from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.store import CheckpointStore
 from tests.unit.checkpoint.disks import Call, RecordingDisk
-from tests.unit.checkpoint.making import Plain, same, small
+from tests.unit.checkpoint.making import Plain, same, small, spread
 
 MIB = 1 << 20
 LONG = 60.0  # seconds: against hanging only
@@ -64,7 +64,7 @@ def log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> It
 
 @pytest.fixture
 def store(tmp_path: Path, disk: GatedDisk) -> CheckpointStore:
-    return CheckpointStore(tmp_path / "run", disk=disk)
+    return spread(tmp_path / "run", disk=disk)
 
 
 def refuse_manifests(call: Call) -> int | None:

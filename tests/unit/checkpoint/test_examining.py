@@ -24,7 +24,7 @@ from recovery.checkpoint.store import CheckpointStore
 from tests.fuzz.spoiling import spoilt, whole
 from tests.unit.checkpoint.forging import forge
 from tests.unit.checkpoint.learners import LIFECYCLE, learning
-from tests.unit.checkpoint.making import Plain, cut, small
+from tests.unit.checkpoint.making import Plain, cut, small, spread
 
 CASES = 100
 
@@ -48,7 +48,7 @@ def test_whatever_was_spoilt_it_agrees_with_a_load(tmp_path: Path) -> None:
     files = whole(tmp_path / "whole")
     met: Counter[str] = Counter()
     for number in range(CASES):
-        store = CheckpointStore(tmp_path / "case")
+        store = spread(tmp_path / "case")
         path = store.place.checkpoints / "000000000001-0123456789ab"
         path.mkdir(parents=True)
         for name, data in spoilt(files, number).items():
@@ -95,7 +95,7 @@ def other(values: np.ndarray[Any, Any]) -> None:
 def test_what_must_hold_between_values_is_found_in_parts(
     tmp_path: Path, name: str, change: Callable[[np.ndarray[Any, Any]], None]
 ) -> None:
-    store = CheckpointStore(tmp_path / "run")
+    store = spread(tmp_path / "run")
     lifecycle = replace(LIFECYCLE, snapshots={"reference": digest_of_group(learning().arrays, "reference")})
     saved = store.save(learning(lifecycle=lifecycle))
     assert examined(store, saved).whole
@@ -107,7 +107,7 @@ def test_what_must_hold_between_values_is_found_in_parts(
 
 
 def test_every_file_is_judged(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path / "run")
+    store = spread(tmp_path / "run")
     saved = cut(store, {"a": np.arange(9.0), "b": np.arange(12).reshape(6, 2)}, 3)
     for entry in (saved.manifest.files[0], saved.manifest.files[2], saved.manifest.files[3]):
         path = saved.path / entry.name
@@ -122,7 +122,7 @@ def test_every_file_is_judged(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_not_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = CheckpointStore(tmp_path / "run")
+    store = spread(tmp_path / "run")
     saved = store.save(small(1))
 
     def fails(*_: object) -> int:
@@ -134,7 +134,7 @@ def test_what_cannot_be_read_is_not_called_damaged(tmp_path: Path, monkeypatch: 
 
 
 def test_what_retention_took_meanwhile_is_not_called_damaged(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path / "run")
+    store = spread(tmp_path / "run")
     saved = store.save(small(1))
     shutil.rmtree(saved.path)
     found = examined(store, saved)
@@ -142,7 +142,7 @@ def test_what_retention_took_meanwhile_is_not_called_damaged(tmp_path: Path) -> 
 
 
 def test_it_tells_every_byte_of_the_tensors_and_takes_little_memory(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path / "run")
+    store = spread(tmp_path / "run")
     saved = store.save(Plain({f"w/{number}": np.ones(2 << 20) for number in range(2)}))
     told: list[int] = []
     tracemalloc.start()

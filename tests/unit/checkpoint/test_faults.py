@@ -29,12 +29,12 @@ from recovery.checkpoint.validating import Checkpoint
 from recovery.core.errors import DefinitionError
 from tests.unit.checkpoint.disks import RecordingDisk
 from tests.unit.checkpoint.forging import forge, with_header
-from tests.unit.checkpoint.making import Plain, same, small
+from tests.unit.checkpoint.making import Plain, same, small, spread
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> CheckpointStore:
-    return CheckpointStore(tmp_path / "run", disk=RecordingDisk())
+    return spread(tmp_path / "run", disk=RecordingDisk())
 
 
 def shard_of(candidate: Candidate) -> Path:
@@ -93,7 +93,7 @@ def test_fault_6_an_empty_newest_manifest_goes_into_quarantine(store: Checkpoint
     found = store.latest("weights")
     assert found.name == kept.name
     assert [(each.name, each.damaged) for each in found.rejected] == [(broken.name, True)]
-    fresh = CheckpointStore(store.path)  # another process
+    fresh = spread(store.path)  # another process
     assert [each.name for each in fresh.gc(dry_run=True).damaged] == [broken.name]
     saved = fresh.save(small(3))
     assert [path.name for path in (store.path / "quarantine").iterdir()] == [broken.name]
@@ -124,7 +124,7 @@ def test_fault_9_a_manifest_without_digests_is_refused(store: CheckpointStore) -
 
 def test_fault_10_hint_and_retention_follow_the_commit(tmp_path: Path) -> None:
     disk = RecordingDisk()
-    store = CheckpointStore(tmp_path / "run", keep=Keep(last=1), disk=disk)
+    store = spread(tmp_path / "run", keep=Keep(last=1), disk=disk)
     kept = store.save(small(1))
     before = store.place.current.read_bytes()
     disk.refuse = lambda call: errno.EIO if call.what == "rename" and call.path.name.startswith(".tmp-") else None
@@ -239,7 +239,7 @@ def test_fault_26_a_product_of_dimensions_does_not_wrap(store: CheckpointStore) 
 
     with pytest.raises(LimitExceeded):
         store.load(Candidate(forge(saved, edit), saved.manifest))
-    wide = CheckpointStore(store.path, limits=Limits(total_bytes=2**80))
+    wide = spread(store.path, limits=Limits(total_bytes=2**80))
     assert [each.reason for each in wide.scan() if isinstance(each, Rejected)] == ["size"]  # before anything is allocated
     with pytest.raises(CheckpointInvalid, match=f"its shape needs {2**64} bytes"):
         read_header(
@@ -299,7 +299,7 @@ def test_fault_29_a_file_that_shrinks_while_it_is_read_is_an_error_and_no_signal
             return count
 
     with pytest.raises(CheckpointInvalid, match="shorter"):
-        CheckpointStore(store.path, disk=Shrinking()).load(saved)
+        spread(store.path, disk=Shrinking()).load(saved)
 
 
 def test_fault_29_nothing_that_is_loaded_is_mapped(store: CheckpointStore) -> None:
@@ -312,7 +312,7 @@ def test_fault_29_nothing_that_is_loaded_is_mapped(store: CheckpointStore) -> No
 
 def test_fault_31_a_stale_higher_step_neither_wins_nor_survives_instead(tmp_path: Path) -> None:
     """keep=1, and a checkpoint of step 1000 from before the run was rolled back."""
-    store = CheckpointStore(tmp_path / "run", keep=Keep(last=1), disk=RecordingDisk())
+    store = spread(tmp_path / "run", keep=Keep(last=1), disk=RecordingDisk())
     store.save(small(1000))
     new = store.save(small(7))
     assert [each.name for each in store.scan()] == [new.name]
@@ -327,7 +327,7 @@ def test_fault_31_keeping_none_is_refused(last: int) -> None:
 
 def test_fault_31_a_failed_save_retires_nothing(tmp_path: Path) -> None:
     disk = RecordingDisk()
-    store = CheckpointStore(tmp_path / "run", keep=Keep(last=2), disk=disk)
+    store = spread(tmp_path / "run", keep=Keep(last=2), disk=disk)
     kept = [store.save(small(1)), store.save(small(2))]
     disk.refuse = lambda call: errno.EIO if call.path.name == FILE and call.what == "sync" else None
     with pytest.raises(SaveFailed):
@@ -336,14 +336,14 @@ def test_fault_31_a_failed_save_retires_nothing(tmp_path: Path) -> None:
 
 
 def test_fault_31_the_order_is_of_numbers_and_not_of_text(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path / "run", keep=Keep(last=1), disk=RecordingDisk())
+    store = spread(tmp_path / "run", keep=Keep(last=1), disk=RecordingDisk())
     saved = store.save(small(1))
 
     def far(document: dict[str, Any], _: Path) -> None:
         document["sequence"] = 10**12 - 1  # the next one has a digit more, and comes first as text
 
     forge(saved, far)
-    fresh = CheckpointStore(store.path, keep=Keep(last=1))
+    fresh = spread(store.path, keep=Keep(last=1))
     new = fresh.save(small(2))
     assert new.name < f"{10**12 - 1:012d}"
     assert fresh.latest("weights").name == new.name
@@ -351,7 +351,7 @@ def test_fault_31_the_order_is_of_numbers_and_not_of_text(tmp_path: Path) -> Non
 
 
 def test_fault_31_the_restored_from_is_not_deleted_from_under_the_run(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path / "run", keep=Keep(last=1, verified=0), disk=RecordingDisk())
+    store = spread(tmp_path / "run", keep=Keep(last=1, verified=0), disk=RecordingDisk())
     origin = store.save(small(1))
     store.restore(origin, build=lambda checkpoint: checkpoint.state, into=Slot())
     for step in (2, 3):
@@ -406,12 +406,12 @@ def test_fault_35_a_second_writer_waits_or_is_told(tmp_path: Path) -> None:
             assert go_on.wait(60)
             return super().create(path)
 
-    slow = CheckpointStore(tmp_path / "run", disk=Waiting())
+    slow = spread(tmp_path / "run", disk=Waiting())
     with ThreadPoolExecutor(1) as pool:
         saving = pool.submit(slow.save, small(1))
         assert inside.wait(60)
         with pytest.raises(StoreBusy):
-            CheckpointStore(tmp_path / "run", wait=timedelta(0)).save(small(2))
+            spread(tmp_path / "run", wait=timedelta(0)).save(small(2))
         go_on.set()
         assert saving.result(60).manifest.step == 1
 
@@ -450,7 +450,7 @@ def test_a_disk_that_does_not_answer_proves_no_damage(store: CheckpointStore) ->
         def open(self, path: Path) -> tuple[int, int]:
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
-    silent = CheckpointStore(store.path, disk=Silent())
+    silent = spread(store.path, disk=Silent())
     with pytest.raises(NothingToRestore, match="unreadable"):
         silent.latest("weights")
     assert silent.gc().damaged == ()
@@ -516,4 +516,4 @@ def test_a_file_that_grows_while_it_is_read_is_refused(store: CheckpointStore) -
             return super().read_into(file, buffer)
 
     with pytest.raises(CheckpointInvalid, match="grew"):
-        CheckpointStore(store.path, disk=Growing()).load(saved)
+        spread(store.path, disk=Growing()).load(saved)

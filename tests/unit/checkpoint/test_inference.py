@@ -17,9 +17,8 @@ from recovery.checkpoint.inference import ABANDONED_SECONDS, Identity, KVStore
 from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.limits import Limits
 from recovery.checkpoint.reading import Directory
-from recovery.checkpoint.store import CheckpointStore
 from recovery.checkpoint.validating import validate
-from tests.unit.checkpoint.making import same, small
+from tests.unit.checkpoint.making import same, small, spread
 
 MODEL = Identity(model="m" * 64, adapter="a" * 64, dtype="F32", layout="layer,head,token,width", page_tokens=4)
 TOKENS = [5, 7, 11, 13, 17, 19, 23, 29]
@@ -230,7 +229,7 @@ def test_inference_state_is_no_checkpoint(store: KVStore, tmp_path: Path) -> Non
     store.put(MODEL, TOKENS, kv())
     with pytest.raises(WrongKind, match="continue that sequence"):
         validate(Directory(LocalDisk(), entry_of(store), Limits()), Limits(), kind=Kind.LEARNING)
-    checkpoints = CheckpointStore(tmp_path / "checkpoints")
+    checkpoints = spread(tmp_path / "checkpoints")
     saved = checkpoints.save(small())
     place = entry_of(store)
     for file in place.iterdir():

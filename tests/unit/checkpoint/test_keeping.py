@@ -20,12 +20,12 @@ from recovery.checkpoint.retention import Keep, plan
 from recovery.checkpoint.scanning import Candidate, Rejected
 from recovery.checkpoint.store import CheckpointStore
 from tests.unit.checkpoint.disks import Call, RecordingDisk
-from tests.unit.checkpoint.making import same, small
+from tests.unit.checkpoint.making import same, small, spread
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> CheckpointStore:
-    return CheckpointStore(tmp_path / "run", keep=Keep(last=2), disk=RecordingDisk())
+    return spread(tmp_path / "run", keep=Keep(last=2), disk=RecordingDisk())
 
 
 class Slot:
@@ -63,7 +63,7 @@ def test_a_pinned_one_stays_until_it_is_unpinned(store: CheckpointStore) -> None
 def test_a_mark_that_is_there_already_is_made_durable_all_the_same(tmp_path: Path) -> None:
     """Whoever made it was refused before it was synced."""
     disk = RecordingDisk()
-    store = CheckpointStore(tmp_path / "run", disk=disk)
+    store = spread(tmp_path / "run", disk=disk)
     saved = store.save(small(0))
     disk.refuse = lambda call: errno.ENOSPC if call == Call("sync_directory", store.place.marks) else None
     with pytest.raises(StoreRefused, match=r"marks \(No space left on device\).*repeating it is safe"):
@@ -77,11 +77,11 @@ def test_a_mark_that_is_there_already_is_made_durable_all_the_same(tmp_path: Pat
 @pytest.mark.parametrize("order", ["pin", "unpin", "verify", "gc"])
 def test_what_the_system_refuses_of_an_order_is_an_error_of_ours(tmp_path: Path, order: str) -> None:
     disk = RecordingDisk()
-    store = CheckpointStore(tmp_path / "run", keep=Keep(last=1), disk=disk)
+    store = spread(tmp_path / "run", keep=Keep(last=1), disk=disk)
     name = store.save(small(0)).name
     if order == "unpin":
         store.pin(name)
-    CheckpointStore(store.path, keep=Keep(last=5)).save(small(1))
+    spread(store.path, keep=Keep(last=5)).save(small(1))
     disk.refuse = lambda call: errno.EIO
     with pytest.raises(StoreRefused, match=r"run: the file system refused .*Input/output error.*run it again"):
         store.gc() if order == "gc" else getattr(store, order)(name)
@@ -92,7 +92,7 @@ def test_what_the_system_refuses_of_an_order_is_an_error_of_ours(tmp_path: Path,
 @pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES, errno.EPERM])
 def test_a_store_that_may_only_be_read_restores_as_it_loads(tmp_path: Path, error: int) -> None:
     disk = RecordingDisk()
-    store = CheckpointStore(tmp_path / "run", disk=disk)
+    store = spread(tmp_path / "run", disk=disk)
     saved, slot = store.save(small(3)), Slot()
     disk.refuse = lambda call: error
     store.restore(saved, build=lambda checkpoint: checkpoint.state, into=slot)
@@ -102,7 +102,7 @@ def test_a_store_that_may_only_be_read_restores_as_it_loads(tmp_path: Path, erro
 
 def test_a_restore_that_cannot_be_marked_for_another_reason_replaces_nothing(tmp_path: Path) -> None:
     disk = RecordingDisk()
-    store = CheckpointStore(tmp_path / "run", disk=disk)
+    store = spread(tmp_path / "run", disk=disk)
     saved, slot = store.save(small(3)), Slot()
     disk.refuse = lambda call: errno.ENOSPC
     with pytest.raises(StoreRefused):
@@ -118,7 +118,7 @@ def test_a_disk_that_does_not_answer_a_load_is_an_error_of_ours(store: Checkpoin
             raise OSError(errno.EIO, "Input/output error")
 
     with pytest.raises(StoreRefused, match=r"Nothing was loaded or replaced"):
-        CheckpointStore(store.path, disk=Silent()).load(saved)
+        spread(store.path, disk=Silent()).load(saved)
 
 
 def test_a_hint_that_cannot_be_written_fails_no_save(store: CheckpointStore) -> None:
@@ -137,7 +137,7 @@ def test_a_hint_that_cannot_be_written_fails_no_save(store: CheckpointStore) -> 
 
 def test_a_reader_whose_candidates_are_retired_meanwhile_finds_the_newer_one(tmp_path: Path) -> None:
     """It has no lease: between its look and its reading a trainer saves, and retires what it was about to read."""
-    writer = CheckpointStore(tmp_path / "run", keep=Keep(last=1), disk=RecordingDisk())
+    writer = spread(tmp_path / "run", keep=Keep(last=1), disk=RecordingDisk())
     pinned = writer.save(small(0))
     writer.pin(pinned.name)
     writer.save(small(1))
@@ -149,7 +149,7 @@ def test_a_reader_whose_candidates_are_retired_meanwhile_finds_the_newer_one(tmp
                 writer.save(small(number))
             return super().open(path)
 
-    found, passed = CheckpointStore(tmp_path / "run", disk=Slow()).load_latest("weights")
+    found, passed = spread(tmp_path / "run", disk=Slow()).load_latest("weights")
     assert (found.manifest.step, passed) == (5, ()), "and not the pinned one, which is older"
 
 
@@ -178,7 +178,7 @@ def test_the_last_verified_stays(store: CheckpointStore) -> None:
 def test_marks_outlive_the_process(store: CheckpointStore) -> None:
     pinned = store.save(small(0))
     store.pin(pinned.name)
-    fresh = CheckpointStore(store.path, keep=Keep(last=1))
+    fresh = spread(store.path, keep=Keep(last=1))
     fresh.save(small(1))
     fresh.save(small(2))
     assert pinned.name in names(fresh)
@@ -201,7 +201,7 @@ def test_what_is_no_checkpoint_is_neither_pinned_nor_verified(store: CheckpointS
 
 
 def test_gc_on_nothing_does_nothing(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path / "run")
+    store = spread(tmp_path / "run")
     assert store.gc(dry_run=True).retired == ()
     assert not store.path.exists()
 
@@ -273,12 +273,12 @@ class Lying(RecordingDisk):
 @pytest.mark.parametrize(("policy", "at"), [("full", -1), ("full", 0), ("sample", 0), ("sample", 20), ("sample", -1)])
 def test_what_was_not_written_as_it_was_is_seen_by_reading_back(tmp_path: Path, policy: str, at: int) -> None:
     disk = RecordingDisk()
-    store = CheckpointStore(tmp_path / "run", read_back=policy, disk=disk)
+    store = spread(tmp_path / "run", read_back=policy, disk=disk)
     kept = store.save(small(0))
     lying = Lying()
     lying.at = at
     with pytest.raises(SaveFailed, match="put into quarantine"):
-        CheckpointStore(store.path, read_back=policy, disk=lying).save(small(1))
+        spread(store.path, read_back=policy, disk=lying).save(small(1))
     assert store.latest("weights").name == kept.name
     assert len(list(store.place.quarantine.iterdir())) == 1
     assert kept.name in store.place.current.read_text()
@@ -287,16 +287,16 @@ def test_what_was_not_written_as_it_was_is_seen_by_reading_back(tmp_path: Path, 
 def test_without_reading_back_the_load_sees_it(tmp_path: Path) -> None:
     lying = Lying()
     lying.at = 200
-    store = CheckpointStore(tmp_path / "run", read_back=ReadBack.NONE, disk=lying)
+    store = spread(tmp_path / "run", read_back=ReadBack.NONE, disk=lying)
     saved = store.save(small(1))
     with pytest.raises(CheckpointInvalid):
-        CheckpointStore(store.path).load(saved)
+        spread(store.path).load(saved)
 
 
 def test_a_full_read_back_counts_as_verified(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path / "run", keep=Keep(last=1), read_back=ReadBack.FULL, disk=RecordingDisk())
+    store = spread(tmp_path / "run", keep=Keep(last=1), read_back=ReadBack.FULL, disk=RecordingDisk())
     verified = store.save(small(0))
-    other = CheckpointStore(tmp_path / "run", keep=Keep(last=1), disk=RecordingDisk())
+    other = spread(tmp_path / "run", keep=Keep(last=1), disk=RecordingDisk())
     other.save(small(1))
     newest = other.save(small(2))
     assert names(other) == [newest.name, verified.name]
@@ -315,7 +315,7 @@ def test_a_load_falls_back_and_says_what_it_passed_over(store: CheckpointStore) 
 
 def test_a_journal_is_told_after_the_commit_and_before_anything_is_retired(tmp_path: Path) -> None:
     disk = RecordingDisk()
-    store = CheckpointStore(tmp_path / "run", keep=Keep(last=1), disk=disk)
+    store = spread(tmp_path / "run", keep=Keep(last=1), disk=disk)
     store.save(small(0))
     seen: list[tuple[str, int]] = []
     saved = store.save(small(1), record=lambda manifest: seen.append((store.latest("weights").id, len(names(store)))))
@@ -323,7 +323,7 @@ def test_a_journal_is_told_after_the_commit_and_before_anything_is_retired(tmp_p
 
 
 def test_a_journal_that_refuses_leaves_the_checkpoint_and_retires_nothing(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path / "run", keep=Keep(last=1), disk=RecordingDisk())
+    store = spread(tmp_path / "run", keep=Keep(last=1), disk=RecordingDisk())
     store.save(small(0))
 
     def refuse(manifest: Any) -> None:
@@ -360,4 +360,4 @@ def test_what_retention_takes_away_while_somebody_looks_is_not_called_damaged(st
                 store.place.disk.rename(older.path, store.place.trash / older.name)
             return super().open(path)
 
-    assert [each.name for each in CheckpointStore(store.path, disk=Slow()).scan()] == [newer.name]
+    assert [each.name for each in spread(store.path, disk=Slow()).scan()] == [newer.name]

@@ -13,12 +13,12 @@ from recovery.checkpoint.files import LocalDisk
 from recovery.checkpoint.manifest import FILE, STATE
 from recovery.checkpoint.retention import Keep
 from recovery.checkpoint.saving import LARGE_BYTES, WAITING
-from recovery.checkpoint.store import CheckpointStore
+from recovery.checkpoint.store import PACKED_BYTES, CheckpointStore
 from tests.power import stores
 from tests.power.record import Said
 from tests.power.sweep import Questions, Swept, swept
 from tests.unit.checkpoint.disks import Call, RecordingDisk, changes, refusing_at
-from tests.unit.checkpoint.making import Plain, same, small
+from tests.unit.checkpoint.making import Plain, same, small, spread
 
 
 def told(log: list[Call], root: Path) -> list[str]:
@@ -34,7 +34,7 @@ def told(log: list[Call], root: Path) -> list[str]:
 
 def test_everything_is_synced_before_what_names_it_and_the_manifest_comes_last(tmp_path: Path) -> None:
     disk = RecordingDisk()
-    store = CheckpointStore(tmp_path / "run", disk=disk)
+    store = spread(tmp_path / "run", disk=disk)
     store.save(small(0))
     disk.log.clear()
     saved = store.save(small(1))
@@ -51,6 +51,22 @@ def test_everything_is_synced_before_what_names_it_and_the_manifest_comes_last(t
         "rename ckpt/TMP",
         "sync_directory ckpt",
         "create TMP",  # CURRENT, which decides nothing and is not waited for
+        "replace TMP",
+    ]
+
+
+def test_a_small_state_is_committed_by_the_sync_of_a_file_and_of_its_name(tmp_path: Path) -> None:
+    disk = RecordingDisk()
+    store = CheckpointStore(tmp_path / "run", disk=disk)
+    store.save(small(0))
+    disk.log.clear()
+    store.save(small(1))
+    assert told(disk.log, store.path) == [
+        "create ckpt/TMP",
+        "sync ckpt/TMP",
+        "rename ckpt/TMP",
+        "sync_directory ckpt",
+        "create TMP",
         "replace TMP",
     ]
 
@@ -80,10 +96,10 @@ def test_the_directories_of_an_earlier_process_are_made_durable_by_the_first_sav
     assert not {tmp_path, root} & {call.path for call in disk.log if call.what == "sync_directory"}
 
 
-@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
-def test_retired_checkpoints_leave_the_candidates_durably_before_they_are_deleted(tmp_path: Path, large: bool) -> None:
+@pytest.mark.parametrize(("large", "packed"), [(False, 0), (False, PACKED_BYTES), (True, 0)], ids=["small", "packed", "large"])
+def test_retired_checkpoints_leave_the_candidates_durably_before_they_are_deleted(tmp_path: Path, large: bool, packed: int) -> None:
     disk = RecordingDisk()
-    store = CheckpointStore(tmp_path / "run", keep=Keep(last=1), disk=disk)
+    store = CheckpointStore(tmp_path / "run", keep=Keep(last=1), packed_bytes=packed, disk=disk)
     state = Plain({"w": np.zeros(LARGE_BYTES if large else 1, np.uint8)})
     first = store.save(state)
     disk.log.clear()
@@ -113,17 +129,18 @@ def test_what_another_process_left_in_the_trash_goes_with_the_first_save(tmp_pat
     assert list(store.place.trash.iterdir()) == []
 
 
+@pytest.mark.parametrize("packed", [0, PACKED_BYTES], ids=["directories", "packed"])
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
-def test_whatever_is_refused_the_old_checkpoint_stays_and_nothing_is_left_over(tmp_path: Path, error: int) -> None:
+def test_whatever_is_refused_the_old_checkpoint_stays_and_nothing_is_left_over(tmp_path: Path, error: int, packed: int) -> None:
     """Fault 30, and 7 (an error while syncing or closing is an error of the save): every call is refused once."""
     disk = RecordingDisk()
-    store = CheckpointStore(tmp_path / "run", keep=Keep(last=2), disk=disk)
+    store = CheckpointStore(tmp_path / "run", keep=Keep(last=2), packed_bytes=packed, disk=disk)
     store.save(small(0))
     store.save(small(1))
     disk.log.clear()
     last = store.save(small(2))
     calls, step = len(disk.log), 3
-    assert calls > 20
+    assert calls > (10 if packed else 20)
     for number in range(calls):
         disk.refuse = refusing_at(number, error)
         try:
@@ -185,10 +202,10 @@ def test_missing_room_is_seen_before_anything_is_written(tmp_path: Path) -> None
     assert not [call for call in disk.log if call.what == "create"]
 
 
-def lost_power(base: Path, disk: RecordingDisk, *, stop_at_first: bool = False) -> Swept:
+def lost_power(base: Path, disk: RecordingDisk, packed: int, *, stop_at_first: bool = False) -> Swept:
     """Every legal state of the disk after each call of a save over another one: a sample, without a file system, of what `make power` looks at."""
     base.mkdir()
-    store = CheckpointStore(base / stores.STORE, keep=Keep(last=1), disk=disk)
+    store = CheckpointStore(base / stores.STORE, keep=Keep(last=1), packed_bytes=packed, disk=disk)
     store.save(small(1))
     first = list(changes(disk.log, base))
     store.save(small(2))
@@ -199,21 +216,23 @@ def lost_power(base: Path, disk: RecordingDisk, *, stop_at_first: bool = False) 
     return swept(told, stores.Facts(), ask, stop_at_first=stop_at_first)
 
 
-def test_every_power_cut_leaves_the_old_or_the_new_checkpoint(tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", [0, PACKED_BYTES], ids=["directories", "packed"])
+def test_every_power_cut_leaves_the_old_or_the_new_checkpoint(tmp_path: Path, packed: int) -> None:
     """Fault 5."""
-    found = lost_power(tmp_path / "base", RecordingDisk())
+    found = lost_power(tmp_path / "base", RecordingDisk(), packed)
     assert found.failures == []
     assert found.distinct > 50
     assert found.readings > 2
 
 
-def test_a_rename_that_was_not_preceded_by_a_sync_is_seen(tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", [0, PACKED_BYTES], ids=["directories", "packed"])
+def test_a_rename_that_was_not_preceded_by_a_sync_is_seen(tmp_path: Path, packed: int) -> None:
     """The control: without the syncs of files the same states do lose the checkpoint."""
 
     class Careless(RecordingDisk):
         def sync(self, file: int) -> None: ...
 
-    [failure] = lost_power(tmp_path / "base", Careless(), stop_at_first=True).failures
+    [failure] = lost_power(tmp_path / "base", Careless(), packed, stop_at_first=True).failures
     assert "damaged" in failure or "acknowledged" in failure
 
 

@@ -23,7 +23,7 @@ from recovery.checkpoint.reference import ReferenceTrainer
 from recovery.checkpoint.store import CheckpointStore
 from recovery.checkpoint.strict import canonical
 from tests.unit.checkpoint.disks import RecordingDisk
-from tests.unit.checkpoint.making import Plain, same, small
+from tests.unit.checkpoint.making import Plain, same, small, spread
 
 
 @pytest.fixture
@@ -87,8 +87,8 @@ def test_other_byte_orders_come_back_little_endian(store: CheckpointStore) -> No
     assert same(store.load(saved).arrays, {"a": np.arange(5, dtype="<f8")})
 
 
-def test_shards_are_files_that_the_safetensors_library_reads(store: CheckpointStore) -> None:
-    saved = store.save(small(1))
+def test_shards_are_files_that_the_safetensors_library_reads(tmp_path: Path) -> None:
+    saved = spread(tmp_path / "run").save(small(1))
     (shard,) = saved.manifest.shards()
     assert same(safetensors.numpy.load((saved.path / shard.name).read_bytes()), small(1).arrays)
 
@@ -96,10 +96,11 @@ def test_shards_are_files_that_the_safetensors_library_reads(store: CheckpointSt
 def test_files_have_the_mode_that_the_umask_leaves(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
-        saved = CheckpointStore(tmp_path / "run").save(small())
+        saved = spread(tmp_path / "run").save(small())
+        packed = CheckpointStore(tmp_path / "run").save(small())
     finally:
         os.umask(before)
-    assert {stat.S_IMODE(path.stat().st_mode) for path in saved.path.iterdir()} == {0o640}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in [*saved.path.iterdir(), packed.path]} == {0o640}
 
 
 def test_a_journal_position_is_kept(store: CheckpointStore) -> None:

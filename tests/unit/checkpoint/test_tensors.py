@@ -13,7 +13,7 @@ from recovery.checkpoint.errors import CheckpointInvalid
 from recovery.checkpoint.scanning import Candidate
 from recovery.checkpoint.store import CheckpointStore
 from recovery.checkpoint.tensors import Tensors, blocks
-from tests.unit.checkpoint.making import cut, small
+from tests.unit.checkpoint.making import cut, small, spread
 
 ARRAYS = {
     "rows": np.arange(40.0).reshape(10, 4),
@@ -31,7 +31,7 @@ def inside(store: CheckpointStore, candidate: Candidate) -> Tensors:
 @pytest.mark.parametrize(("writers", "axis"), [(1, 0), (2, 0), (3, 0), (3, 1), (4, 2)])
 def test_a_tensor_is_whole_however_it_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writers: int, axis: int) -> None:
     monkeypatch.setattr(tensors, "BLOCK", 64)
-    store = CheckpointStore(tmp_path / "run")
+    store = spread(tmp_path / "run")
     candidate = cut(store, ARRAYS, writers, axis)
     assert store.load(candidate).manifest == candidate.manifest  # the fixture is a checkpoint
     with inside(store, candidate) as found:
@@ -53,7 +53,7 @@ def test_blocks_cover_a_tensor_once_and_are_small(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_was_changed_since_is_no_tensor(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path / "run")
+    store = spread(tmp_path / "run")
     saved = store.save(small(1))
     shard = saved.path / saved.manifest.shards()[0].name
     shard.write_bytes(shard.read_bytes()[:-1])
