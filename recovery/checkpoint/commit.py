@@ -6,7 +6,7 @@ everything it names is durable; after the parent is synced the checkpoint exists
 
 Files are synced together because the first sync of several takes most of the others with it, and because the device works while the next file is made ready.
 
-An `Attempt` lives in a directory of its own, `.tmp-SEQUENCE-NONCE`. What a crash leaves of it is swept by the next holder of the store's lease.
+An `Attempt` lives in a directory of its own, `.tmp-SEQUENCE-NONCE`, a `PackedAttempt` in a file of that name. What a crash leaves of it is swept by the next holder of the store's lease.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ class Attempt:
                 self._disk.close(self._unsynced.pop(0))
         if not self.committed:
             with around("checkpoint.abandon"):
-                self._remove()
+                self._discard()
 
-    def _remove(self) -> None:
+    def _discard(self) -> None:
         shut_and_remove(self._disk, self.path)
 
     def _put(self, name: str, data: bytes) -> None:
@@ -136,7 +136,7 @@ class PackedAttempt(Attempt):
             self._disk.sync(file)
             self._disk.close(self._unsynced.pop())
 
-    def _remove(self) -> None:
+    def _discard(self) -> None:
         with suppress(FileNotFoundError):
             self._disk.unlink(self.path)
 

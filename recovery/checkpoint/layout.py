@@ -3,8 +3,8 @@
 Owns paths and names. Must not read content. Invariant: everything of a store lies below its own directory, and a name says what it is.
 
     CURRENT              a hint: the name and id of the newest checkpoint
-    ckpt/SEQUENCE-ID/    a checkpoint: shards, state.json, MANIFEST.json
-    ckpt/.tmp-SEQUENCE-NONCE/   a save under way, or what a crash left of one
+    ckpt/SEQUENCE-ID     a checkpoint: a directory of shards, state.json and MANIFEST.json, or one file that holds them
+    ckpt/.tmp-SEQUENCE-NONCE    a save under way, or what a crash left of one
     marks/               pins, the restored-from, the verified
     quarantine/          damaged checkpoints, kept for a person
     trash/               retired checkpoints on their way out
