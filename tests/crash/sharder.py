@@ -56,14 +56,13 @@ class Quick(LocalDisk):
     def sync_directory(self, path: Path) -> None: ...
 
 
-def armed(root: Path, point: str | None) -> CheckpointStore:
+def armed(root: Path, point: str | None, *, packed_bytes: int = 0) -> CheckpointStore:
     """The store of a process that dies at a point."""
-    if point is None or point == "told":
-        return CheckpointStore(root, disk=Quick())
-    if point.startswith("write:"):
-        return CheckpointStore(root, disk=Quick(int(point.partition(":")[2])))
-    crashpoints._armed = crashpoints._Armed(point)
-    return CheckpointStore(root, disk=Quick())
+    if point is not None and point.startswith("write:"):
+        return CheckpointStore(root, packed_bytes=packed_bytes, disk=Quick(int(point.partition(":")[2])))
+    if point is not None and point != "told":
+        crashpoints._armed = crashpoints._Armed(point)
+    return CheckpointStore(root, packed_bytes=packed_bytes, disk=Quick())
 
 
 def coordinate(root: Path, point: str | None, tell: int, hear: int) -> dict[str, Any]:
@@ -98,8 +97,8 @@ def write(root: Path, attempt: str, index: int, point: str | None, hold: str | N
     return {}
 
 
-def in_background(root: Path, point: str | None) -> dict[str, Any]:
-    with BackgroundSaver(armed(root, point)) as saver:
+def in_background(root: Path, point: str | None, packed_bytes: int) -> dict[str, Any]:
+    with BackgroundSaver(armed(root, point, packed_bytes=packed_bytes)) as saver:
         return {"name": saver.save(small(2), step=2).result(60).name}
 
 
@@ -132,7 +131,7 @@ def play(root: Path, order: dict[str, Any]) -> dict[str, Any]:
     scratch = root.with_name(f"{root.name}-reports")
     scratch.mkdir()
     if order.get("background"):
-        pid = forked(scratch, "background", lambda: in_background(root, kill.get("background")))
+        pid = forked(scratch, "background", lambda: in_background(root, kill.get("background"), order.get("packed_bytes", 0)))
         return {"background": ended(scratch, "background", pid)}
     told, all_ended, stands, go = os.pipe(), os.pipe(), os.pipe(), os.pipe()
 

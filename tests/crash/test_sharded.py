@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from recovery.checkpoint.store import CheckpointStore
+from recovery.checkpoint.store import PACKED_BYTES, CheckpointStore
 from tests.crash.children import PYTHON, surroundings
 from tests.unit.checkpoint.disks import RecordingDisk
 from tests.unit.checkpoint.making import same, small
@@ -140,21 +140,25 @@ def test_fault_34_a_late_writer_is_refused_whatever_ended_the_save(play: Play, a
 
 
 @pytest.mark.parametrize(
-    ("point", "step"),
+    ("point", "step", "packed_bytes"),
     [
-        ("checkpoint.begin.after", 1),
-        ("checkpoint.shard.after", 1),
-        ("write:2", 1),
-        ("checkpoint.manifest.after", 1),
-        ("checkpoint.commit.before", 1),
-        ("checkpoint.commit.after", 2),
-        ("checkpoint.current.before", 2),
+        ("checkpoint.begin.after", 1, 0),
+        ("checkpoint.shard.after", 1, 0),
+        ("write:2", 1, 0),
+        ("checkpoint.manifest.after", 1, 0),
+        ("checkpoint.commit.before", 1, 0),
+        ("checkpoint.commit.after", 2, 0),
+        ("checkpoint.current.before", 2, 0),
+        ("checkpoint.begin.after", 1, PACKED_BYTES),
+        ("write:1", 1, PACKED_BYTES),
+        ("checkpoint.commit.before", 1, PACKED_BYTES),
+        ("checkpoint.commit.after", 2, PACKED_BYTES),
     ],
 )
 def test_fault_10_a_process_killed_while_it_saves_in_the_background_has_the_old_or_the_new(
-    play: Play, point: str, step: int
+    play: Play, point: str, step: int, packed_bytes: int
 ) -> None:
-    came = play(background=True, kill={"background": point})
+    came = play(background=True, packed_bytes=packed_bytes, kill={"background": point})
     assert came["background"]["status"] == KILLED
     assert newest(came) == step
 
