@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from recovery.core.compensation import Compensated
     from recovery.core.entries import Status
     from recovery.core.inheritance import Forbid, NewKey, Reuse
-    from recovery.core.policy import Budget, Lease
+    from recovery.core.policy import Budget, Lease, Riding
     from recovery.core.reasons import ParkingReason
     from recovery.definitions.answer import (
         Absent,
@@ -97,6 +97,7 @@ _HOMES = {
     "ReplyWas": "recovery.definitions.answer",
     "Retry": "recovery.definitions.retry",
     "Reuse": "recovery.core.inheritance",
+    "Riding": "recovery.core.policy",
     "Run": "recovery.definitions.run",
     "RunInfo": "recovery.definitions.recovered",
     "Secret": "recovery.redaction",
@@ -158,6 +159,7 @@ __all__ = [
     "ReplyWas",
     "Retry",
     "Reuse",
+    "Riding",
     "Run",
     "RunInfo",
     "Secret",

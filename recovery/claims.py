@@ -15,7 +15,7 @@ from recovery.core.contracts import microseconds
 from recovery.core.errors import JournalCorrupt, LeaseUnavailable, RecoveryError, RunNotFound
 from recovery.core.ids import Epoch, check_run_id
 from recovery.core.operations import Boot, Now, Sleep, Use
-from recovery.core.policy import Budget, Lease
+from recovery.core.policy import Budget, Lease, Riding
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered
 from recovery.definitions.registry import Workflows
@@ -49,6 +49,7 @@ class World:
     hear: Callable[[frozenset[str]], None]
     messages: Callable[[str], Sequence[Message]] = lambda run_id: ()  # noqa: ARG005  # one signature
     tell: Callable[[str], None] = lambda run_id: None  # noqa: ARG005  # one signature
+    riding: Riding | None = None  # None: every outcome is durable before its workflow goes on
     vault: Vault | None = None  # what the journal's values are encrypted by
 
     def owner(self) -> Owner:

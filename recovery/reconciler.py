@@ -7,6 +7,7 @@ Invariants: nothing of a run is read for acting before its claim has committed; 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, TypeGuard
 
 from recovery.claims import World, existing, find, held_while, load, sealing, take, visit
@@ -177,6 +178,7 @@ async def _go(
         budget=world.budget,
         deadline_us=None if max_wait is None else began_us + microseconds(max_wait),
         mail=Mail(began_us + microseconds(answer_wait) if answer_wait else None),
+        horizon_us=None if world.riding is None else microseconds(world.riding.horizon),
         contracts=contracts,
         restored=restored,
         same_bytes=history.version == workflow.version,
@@ -187,7 +189,15 @@ async def _go(
     assert row.owner is not None
     writer = Writer(row.run_id, row.owner.token, row.epoch, row.head, row.head_digest, world.token, contracts)
     writer.sealing = await sealing(world, row.run_id)
-    came = await _executed(workflow, history.opened.input, machine, writer)
+    try:
+        came = await _executed(workflow, history.opened.input, machine, writer)
+        if came is not None and not may_end(machine) and not _can_be_better(came, machine):
+            return await _end(world, row, machine, writer, await _ending(workflow, came, history))
+        await writer.flush()
+    except BaseException:  # the run stays open; raised again
+        with suppress(RecoveryError):
+            await writer.flush()
+        raise
     if may_end(machine):
         if (waits := await cancel_down(world, machine, writer)) is not None:
             return await _stopped(row, machine, writer, waits)
@@ -202,9 +212,8 @@ async def _go(
             if again is not None:
                 await writer.commit(again)
         return await _stopped(row, machine, writer, error)
-    if _can_be_better(came, machine):
-        raise came.error
-    return await _end(world, row, machine, writer, await _ending(workflow, came, history))
+    assert isinstance(came, Raised), "what has an outcome has ended"
+    raise came.error
 
 
 async def _end(world: World, row: RunRow, machine: Machine, writer: Writer, ended: Settled) -> Recovered[Any]:

@@ -38,6 +38,7 @@ async def decided(machine: Machine, step: str, fingerprint: str, subject: Any, p
 async def _made(machine: Machine, step: str, subject: Any, policy: Policy) -> Decided:
     causes, began_us = await _replayed(machine, step)
     while True:
+        await machine.flush()
         made = await Decide(subject)
         if not made.error:
             return made

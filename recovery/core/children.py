@@ -147,6 +147,7 @@ async def _ended(machine: Machine, step: str, run_id: str) -> Ended | Limit:
 async def _brought(machine: Machine, family: Family, step: str, run_id: str) -> Ended | Limit:
     waiters, bound = machine.kin.busy.setdefault(run_id, []), machine.scopes.bound(branch_of(step))
     try:
+        await machine.flush()
         limits = [at_us for at_us in (machine.deadline_us, None if bound is None else bound.at_us) if at_us is not None]
         came: Ended | Open | Limit = await family.bring(run_id, min(limits) if limits else None)
         if isinstance(came, Open):

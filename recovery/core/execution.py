@@ -28,7 +28,7 @@ from recovery.core.gathering import Gate, Gathering
 from recovery.core.history import DecisionStep, EffectStep, History, Step, recorded_orders
 from recovery.core.ids import ROOT, branch_of, check_step_name, other_arguments, step_id
 from recovery.core.misfits import Side, asked_decision, recorded_side
-from recovery.core.operations import Append, Decided, Enter, Leave, Now, Op, Turn
+from recovery.core.operations import Append, Decided, Enter, Flush, Leave, Now, Op, Turn
 from recovery.core.order_errors import RunCancelled
 from recovery.core.orders import held_at_least, refusal
 from recovery.core.resting import Rest, Rests, says_less
@@ -59,6 +59,7 @@ class Execution:
     _patches: dict[str, bool] = field(init=False, default_factory=dict)
     _undoings: set[str] = field(init=False, default_factory=set)
     _branched: bool = field(init=False, default=False)
+    _riding: bool = field(init=False, default=False)  # something may ride
 
     def __post_init__(self) -> None:
         self.steps = Steps.of(self.history.run_id, self.history.in_order, self.history.generation)
@@ -242,6 +243,8 @@ class Execution:
         """The recorded decision, or a new one, durable before it is returned.
 
         A failure is kept back until something builds on it: a run that ends with it is left open, and may decide again."""
+        if step not in self.history.steps:
+            await self.flush()
         return await self.chosen(step, fingerprint, "", partial(decided, subject))
 
     async def draw(self, step: str, form: str) -> Decision:
@@ -288,8 +291,12 @@ class Execution:
         status: Status = Status.RUNNING,
         next_look_us: int | None = None,
         reason: str = "",
+        *,
+        rides: bool = False,
     ) -> None:
-        """Make entries of one step durable, with what they build on. A function: of how many entries will stand before them."""
+        """Make entries of one step durable, with what they build on. A function: of how many entries will stand before them.
+
+        rides: with the run's next entries, where its row stays as it is until then."""
         if not wanted:
             return
         if self._branched:
@@ -302,14 +309,9 @@ class Execution:
                 return
             unsaid = not_after(unsaid, min(map(latest_us, entries)))
             standing = held_at_least(self.history, entries, self.rests.standing(branch, Rest(status, next_look_us, reason)))
-            try:
-                await Append((*unsaid, *entries), *standing)
-            except KeyReused:
-                raise  # nothing was written and nothing will be sent; the run may end with it, and take no later step
-            except RecoveryError as error:
-                raise self.stop(error) from error
-            except Exception as error:  # no store may fail so: our bug, told as one
-                raise InvariantViolated(f"run {self.history.run_id}: an append failed in a way that no store may") from error
+            rides = rides and self.stands is standing.status is Status.RUNNING
+            await self._stored(Append((*unsaid, *entries), *standing, rides))
+            self._riding = rides
             self.stands, self.looks_us = standing.status, standing.next_look_us
             for said in unsaid:
                 if said.form in {FIRED, PATCHED}:
@@ -321,6 +323,30 @@ class Execution:
         finally:
             if self._branched:
                 await Leave()
+
+    async def flush(self) -> None:
+        """Make durable what rides: nothing waits, chooses or leaves on top of it. Raises Unwind."""
+        if not self._riding:
+            return
+        if self._branched:
+            await Enter()
+        try:
+            await self._stored(Flush())
+            self._riding = False
+        finally:
+            if self._branched:
+                await Leave()
+
+    async def _stored(self, wanted: Append | Flush) -> None:
+        """Raises Unwind, and KeyReused: nothing was written and nothing will be sent; the run may end with it, and take no later step."""
+        try:
+            await wanted
+        except KeyReused:
+            raise
+        except RecoveryError as error:
+            raise self.stop(error) from error
+        except Exception as error:  # no store may fail so: our bug, told as one
+            raise InvariantViolated(f"run {self.history.run_id}: an append failed in a way that no store may") from error
 
     def understated(self, branch: str, rest: Rest, now_us: int | None = None) -> bool:
         """Whether the run's row says less than that this branch rests like this: what was taken in before it wrote that the run goes on, or whoever

@@ -57,6 +57,7 @@ from recovery.core.orders import check_wanted, heed, ordered
 from recovery.core.policy import Budget
 from recovery.core.request import Request, holding
 from recovery.core.resting import Rest
+from recovery.core.riding import may_ride
 from recovery.core.rows import Action, ParkingReason
 from recovery.core.timing import CANCELLING, CLOSING, possibly_sent
 from recovery.core.trying import paced
@@ -73,6 +74,7 @@ class Machine(Execution):
     """The state of one run under one claim.
 
     deadline_us: until when this call may wait for named times; None: as long as it takes.
+    horizon_us: how long after a crash a recovery is counted on, so that outcomes may ride until then; None: none does.
     contracts: those of the history's intents, by digest.
     restored: the database was declared restored after the run was opened.
     same_bytes: the code is of the version that opened the run; another one may make other bytes of the same arguments (A5).
@@ -84,6 +86,7 @@ class Machine(Execution):
     epoch: Epoch
     budget: Budget
     deadline_us: int | None
+    horizon_us: int | None = None
     contracts: dict[str, Contract] = field(default_factory=dict)
     restored: bool = False
     same_bytes: bool = True
@@ -143,6 +146,7 @@ class Machine(Execution):
                 ):  # another branch wrote last that the run goes on: said again, for whoever lists what is due
                     await self.append(step, [replace(timer, at_us=now_us)], *rest)
                 raise self.stop(TimerPending(run_id=self.history.run_id, step=step, next_look=iso(due_us)), branch)
+            await self.flush()
             await Sleep(due_us, f"{step}: it sleeps", partial(ordered, self))
             await heed(self, step)
             check_wanted(self, step)
@@ -204,7 +208,7 @@ class Machine(Execution):
                 case Action.PARK:
                     await self._park(request, effect, judgement, pending)
                 case _:
-                    return await self._record(judgement, pending)
+                    return await self._record(request, effect, judgement, pending)
             recorded = self.history.steps.get(step)
             if isinstance(recorded, EffectStep):
                 effect = recorded
@@ -281,11 +285,19 @@ class Machine(Execution):
             epoch=str(self.epoch),
         )
 
-    async def _record(self, judgement: Judgement, pending: Intent | Observation | None) -> Settled:
-        """Make the step's outcome durable, in one row with the observation that it rests on."""
+    async def _record(
+        self, request: Request, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None
+    ) -> Settled:
+        """Make the step's outcome durable, in one row with the observation that it rests on: now, or with the run's next entries."""
         settled = judgement.settlement
         assert settled is not None
-        await self.append(settled.step, [pending, settled] if isinstance(pending, Intent) else [settled])
+        rides = (
+            self.horizon_us is not None
+            and request.rides
+            and not self.restored
+            and may_ride(effect, settled, request.contract, judgement.timing, self.budget, self.horizon_us)
+        )
+        await self.append(settled.step, [pending, settled] if isinstance(pending, Intent) else [settled], rides=rides)
         return settled
 
     async def _keep(self, effect: EffectStep, judgement: Judgement) -> Settled:
@@ -304,6 +316,7 @@ class Machine(Execution):
                 Unresolved(**self._about(request, effect, judgement.reason.value), next_look=iso(judgement.next_look_us)),
                 branch_of(effect.step),
             )
+        await self.flush()
         await Sleep(judgement.next_look_us, f"{effect.step}: {judgement.reason.value}", partial(ordered, self))
 
     async def _park(self, request: Request, effect: EffectStep, judgement: Judgement, pending: Intent | Observation | None) -> None:

@@ -40,12 +40,20 @@ class Boot(Op[int]):
 
 @dataclass(frozen=True, slots=True)
 class Append(Op[None]):
-    """Make entries durable under the run's fence, all or none. Returns when they are."""
+    """Make entries durable under the run's fence, all or none. Returns when they are.
+
+    rides: returns at once, and they become durable with the run's next entries, or soon without any."""
 
     entries: tuple[Entry, ...]
     status: Status
     next_look_us: int | None = None
     reason: str = ""
+    rides: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Flush(Op[None]):
+    """Make durable what rides, if anything does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,24 @@ class Lease:
         _require(timedelta(0) < self.renew_every < self.term, "lease", "renew_every", ends, "Renew several times in a term.")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Riding:
+    """How long the outcome of an effect may wait for the next commit of its run. It rides only where its contract says that sending the key again
+    returns it as it was: a crash then loses nothing that anybody has seen.
+
+    limit: at most so long it waits. horizon: how long after a crash a recovery is counted on; an outcome whose key would be forgotten by then
+    does not ride.
+    """
+
+    limit: timedelta = timedelta(milliseconds=50)
+    horizon: timedelta = timedelta(hours=4)
+
+    def __post_init__(self) -> None:
+        none = timedelta(0)
+        _require(self.limit > none, "riding", "limit", "it is not longer than zero", "Pass `riding=None` where nothing is to ride.")
+        _require(self.horizon >= none, "riding", "horizon", "it is negative", "Say how long after a crash a run is recovered.")
+
+
 class Policy(Protocol):
     """What a user says about repeating something that failed."""
 

@@ -35,6 +35,7 @@ class Request:
     by_hand: Mapping[str, str] | None = None  # a person is asked to do it: what CompensationStuck says
     deadline_us: int | None = None  # of the scope that it is begun in
     retry: Policy | None = None
+    rides: bool = True  # its outcome may become durable with the run's next entries, where its contract allows that
     same_bytes: bool = True  # its arguments are as recorded, not the same in another version of their models
 
     def intent(self, step: str, at_us: int) -> Intent:

@@ -44,6 +44,8 @@ class Rereading(Machine):
         status: Status = Status.RUNNING,  # noqa: ARG002
         next_look_us: int | None = None,  # noqa: ARG002
         reason: str = "",  # noqa: ARG002
+        *,
+        rides: bool = False,  # noqa: ARG002
     ) -> None:
         """Something new would become durable: the code goes on from here as the run never did."""
         if wanted:

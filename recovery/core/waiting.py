@@ -131,6 +131,7 @@ async def _come(machine: Machine, open_: Open) -> Decision:
                 await machine.append(wait.step, [replace(wait, at_us=now_us)], *rest)
                 continue
             raise machine.stop(_pending(machine.history.run_id, open_), branch)
+        await machine.flush()
         await Poll(limit_us, partial(_news, machine.history.run_id, _seen(machine)), f"{wait.step}: it waits for {rest.reason}")
 
 
@@ -139,6 +140,7 @@ async def _lapse(machine: Machine, open_: Open, now_us: int) -> Decision | None:
     wait, wanted = open_.wait, open_.wanted
     if not wanted.queue:
         slot = slot_of(machine.history, wait.step)
+        await machine.flush()
         await Deliver(LAPSE, wanted.name, slot, by="the run itself", at_us=now_us, token=f"{LAPSE}:{slot}")
         await _read_on(machine)
         if machine.mail.next(machine.history, open_) is not None:

@@ -64,9 +64,11 @@ class Effect(Generic[P, T]):
         undoes: Codec[Any] | None = None,
         retry: Retry | None = None,
         heartbeat: timedelta | None = None,
+        riding: bool = True,
     ) -> None:
         self.fn = fn
         self.retry = retry
+        self.riding = riding
         self.heartbeat = heartbeat
         self.name = name
         self.contract = contract
@@ -208,12 +210,13 @@ class Effect(Generic[P, T]):
         rejects: Sequence[type[Rejection]] = (),
         timeout: timedelta = TIMEOUT_DEFAULT,
         name: str | None = None,
+        riding: bool = True,
     ) -> CompensationDecorator[P, T]:
         """Define the effect that undoes this one. Its parameters: the call, the outcome, then the effect's own. The outcome of a batch is the
         whole `Batched`, in the order of the request: `outcome.applied` says which items there are to undo."""
         check_contract(contract, f"compensation of {self.name}")
         check_is_effect(self.contract, self.name, "compensation")
-        return CompensationDecorator(self, contract, tuple(rejects), timeout, name)
+        return CompensationDecorator(self, contract, tuple(rejects), timeout, name, riding)
 
     def compensate(self, bound: Bound[T], outcome: T) -> Bound[Any]:
         """The compensation of one settled call, bound. Only if the effect has one."""
@@ -236,9 +239,15 @@ class CompensationDecorator(Generic[P, T]):
     """What `effect.compensation(contract)` returns; decorates the undoing body."""
 
     def __init__(
-        self, of: Effect[P, T], contract: Contract, rejects: tuple[type[Rejection], ...], timeout: timedelta, name: str | None
+        self,
+        of: Effect[P, T],
+        contract: Contract,
+        rejects: tuple[type[Rejection], ...],
+        timeout: timedelta,
+        name: str | None,
+        riding: bool,
     ) -> None:
-        self._of = of
+        self._of, self._riding = of, riding
         self._contract = contract
         self._rejects = rejects
         self._timeout = timeout
@@ -261,6 +270,7 @@ class CompensationDecorator(Generic[P, T]):
             timeout=self._timeout,
             frame=frame.f_back if frame else None,
             undoes=of.outcome,
+            riding=self._riding,
         )
         check_colour(of.name, of.signature, undo.is_async, "compensation")
         parameters = dict(undo.signature.parameters)
@@ -285,8 +295,9 @@ class EffectDecorator:
         name: str | None,
         retry: Retry | None,
         heartbeat: timedelta | None,
+        riding: bool,
     ) -> None:
-        self._retry, self._heartbeat = retry, heartbeat
+        self._retry, self._heartbeat, self._riding = retry, heartbeat, riding
         self._contract = contract
         self._environment = environment
         self._rejects = rejects
@@ -309,6 +320,7 @@ class EffectDecorator:
             frame=frame.f_back if frame else None,
             retry=self._retry,
             heartbeat=self._heartbeat,
+            riding=self._riding,
         )
 
 
@@ -331,6 +343,7 @@ def effect(
     heartbeat: timedelta | None = None,
     retry: Retry | None = None,
     name: str | None = None,
+    riding: bool = True,
 ) -> EffectDecorator:
     """Define an effect from a function `(call: Call, ...) -> value`.
 
@@ -341,8 +354,10 @@ def effect(
     heartbeat: how long one attempt may go without `call.heartbeat()` before it is given up; None: as long as it takes. A `def` body that has one runs
         in a thread of its own, which can be left alone.
     retry: how it is tried again after a failure, where its contract allows that at all; None: as the engine's budget says.
+    riding: whether its outcome may become durable with the run's next entries, where the engine and the contract allow that; False: before the
+        workflow goes on.
     name: what the journal keeps; the function's name by default. Set it before renaming the function.
 
     Raises DefinitionError for a definition that cannot be true.
     """
-    return EffectDecorator(contract, environment, tuple(rejects), timeout, name, retry, heartbeat)
+    return EffectDecorator(contract, environment, tuple(rejects), timeout, name, retry, heartbeat, riding)

@@ -25,6 +25,7 @@ from recovery.definitions.call import Call
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.replies import error_name, message_of
 from recovery.drivers.beating import Aside, Beats, silence_of
+from recovery.drivers.riding import Watchman
 from recovery.drivers.strands import Strands, Threads
 from recovery.drivers.watching import Watch
 from recovery.ports import Clock, Journal
@@ -67,6 +68,9 @@ class Surroundings:
     draw: Callable[[], int] = lambda: secrets.randbits(128)
     unwanted: Callable[[str], bool] = lambda run_id: False  # noqa: ARG005  # whether a run was cancelled or taken over, as far as is known here
     at_once: int | None = None  # branches of one gather; None: 32 threads in a `def` workflow, all in an `async def`
+    watchman: Watchman | None = (
+        None  # sees to it that nothing rides for too long; None: in simulations it does until the run's next entries
+    )
     strands: Strands = field(default_factory=Threads)  # what the branches of a `def` workflow run on
 
     def question(

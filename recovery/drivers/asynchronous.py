@@ -19,8 +19,9 @@ from weakref import WeakKeyDictionary, ref
 from recovery.core.child_errors import ChildFailed
 from recovery.core.children import JOINED
 from recovery.core.compensation import Compensated
-from recovery.core.entries import NOW, RANDOM
+from recovery.core.entries import NOW, RANDOM, step_of
 from recovery.core.entries import UUID as UUID_FORM
+from recovery.core.errors import StepInterrupted
 from recovery.core.gathering import Waiting
 from recovery.core.ids import ROOT
 from recovery.core.operations import Op
@@ -38,6 +39,7 @@ from recovery.drivers import children
 from recovery.drivers.asking import Surroundings, bound_call
 from recovery.drivers.branching import Branching, bodies_of, width
 from recovery.drivers.loop import Driver
+from recovery.drivers.riding import Watchman
 from recovery.drivers.session import Nap, Session
 from recovery.drivers.undoing import Stretch
 from recovery.drivers.watching import Watch
@@ -58,6 +60,8 @@ class AsyncDriver(Driver):
     def __init__(self, surroundings: Surroundings, writer: Writer | None = None, run_id: str = "") -> None:
         super().__init__(surroundings, writer, run_id)
         self._appending = asyncio.Lock()
+        self._writing = asyncio.Lock()
+        self._looking: asyncio.Task[None] | None = None
         self._asides: list[Future[None]] = []
 
     async def _enter(self) -> None:
@@ -65,6 +69,32 @@ class AsyncDriver(Driver):
 
     def _leave(self) -> None:
         self._appending.release()
+
+    async def _alone(self, procedure: Coroutine[Op[Any], Any, None]) -> None:
+        async with self._writing:
+            await self.drive(procedure)
+
+    def _later(self, watchman: Watchman, head: int) -> None:
+        asyncio.get_running_loop().call_later(watchman.seconds, self._look, head)
+
+    def _look(self, head: int) -> None:
+        self._looking = asyncio.get_running_loop().create_task(self._looked(head))
+
+    async def _looked(self, head: int) -> None:
+        assert self._writer is not None
+        async with self._writing:
+            try:
+                await self._due(head)
+            except asyncio.CancelledError:  # with its loop; whether it was stored is unknown to this run
+                self._writer.failed = StepInterrupted(
+                    run_id=self._run_id, step=step_of(self._writer.aboard[-1]), reason="CancelledError"
+                )
+                raise
+
+    async def end(self) -> None:
+        self.ended = True
+        if self._looking is not None:
+            await _to_its_end(self._looking)
 
     async def _turn(self, waiting: Waiting) -> None:
         come = asyncio.Event()
@@ -178,7 +208,7 @@ class AsyncSession:
         self._session.publish(self._branch, name, value)
 
     def log(self, level: int, event: str, fields: dict[str, Any]) -> None:
-        self._session.log(self._branch, level, event, fields)
+        self._driver.tell(self._session.line(self._branch, level, event, fields))
 
     def patched(self, name: str) -> bool:
         return self._session.machine.patched(name, self._branch)

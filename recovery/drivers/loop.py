@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext, suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -30,6 +30,7 @@ from recovery.core.operations import (
     Draw,
     Enter,
     Execute,
+    Flush,
     HoldContract,
     Leave,
     Now,
@@ -46,6 +47,7 @@ from recovery.crashpoints import around
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import IN_WORKFLOW
 from recovery.drivers.asking import Surroundings, called_too_late, failed_decision
+from recovery.drivers.riding import Watchman
 from recovery.drivers.session import Session
 from recovery.drivers.watching import Watch
 from recovery.logs import logger
@@ -88,6 +90,8 @@ class Driver(ABC):
         self.surroundings = surroundings
         self._writer = writer
         self._run_id = writer.run_id if writer else run_id
+        self._awaited = False  # somebody looks soon whether something still rides
+        self.ended = False  # nothing rides any more
         self._left = False  # this coroutine is being closed: nothing may be awaited any more
 
     async def drive(self, procedure: Coroutine[Op[Any], Any, T]) -> T:
@@ -115,10 +119,11 @@ class Driver(ABC):
     async def _carry_out(self, operation: Op[Any]) -> Any:
         match operation:
             case Append():
-                assert self._writer is not None
-                return await self.drive(self._writer.commit(operation))
+                return await self._append(operation)
             case Commit():
                 return await self._commit(operation.append)
+            case Flush():
+                return await self.flush()
             case Use():
                 return await self._use(operation.call)
             case Now():
@@ -149,6 +154,45 @@ class Driver(ABC):
                 return await self._execute(operation)
             case _:
                 raise AssertionError(operation)
+
+    async def _append(self, operation: Append) -> None:
+        assert self._writer is not None
+        await self._alone(self._writer.commit(operation))
+        if operation.rides and not self._awaited:
+            self._watch()
+
+    async def flush(self) -> None:
+        """Make durable what rides."""
+        assert self._writer is not None
+        if self._writer.aboard:
+            await self._alone(self._writer.flush())
+
+    def tell(self, line: Callable[[], None] | None) -> None:
+        """Say something that may build on what rides, once that is durable. Of what was lost with its process nobody hears."""
+        if line is None:
+            return
+        if self._writer is not None and self._writer.aboard:
+            self._writer.lines.append(partial(copy_context().run, line))
+        else:
+            line()
+
+    def _watch(self) -> None:
+        """Look after half the limit whether what rides now still does, and after the other half see to it that it does not."""
+        assert self._writer is not None
+        if (watchman := self.surroundings.watchman) is not None:
+            self._awaited = True
+            self._later(watchman, self._writer.head)
+
+    async def _due(self, head: int) -> None:
+        """Half the limit has passed since something rode behind entry `head`."""
+        self._awaited = False
+        if self.ended or self._writer is None or not self._writer.aboard:
+            return
+        if self._writer.head != head:
+            self._watch()
+            return
+        with suppress(Exception):  # the run hears of it from its writer, at its next step
+            await self.drive(self._writer.flush())
 
     async def _ask(self, operation: Send | Ask | Close | Cancel) -> Answered:
         stamped_us = None if isinstance(operation, Ask) else self._boot_at(operation.attempt.sent_at_us)
@@ -219,14 +263,20 @@ class Driver(ABC):
         workflow = operation.subject
         inside = IN_WORKFLOW.set(True)
         try:
-            return Returned(await driver.run_workflow(session, partial(workflow.invoke, stored=operation.input)))
-        except InvariantViolated:
-            raise  # our bug is not the workflow's failure
+            came: Returned | Raised = Returned(await driver.run_workflow(session, partial(workflow.invoke, stored=operation.input)))
+        except (InvariantViolated, GeneratorExit):  # our bug is not the workflow's failure; nor is to be closed
+            driver.ended = True
+            raise
         except Exception as error:  # noqa: BLE001  # the workflow's own failure, unless it swallowed a stop on its way
-            return Raised(error)
+            came = Raised(error)
+        except BaseException:  # interrupted or unwound: what rides is whoever's who ends the run from here on
+            await driver.end()
+            raise
         finally:
             with suppress(ValueError):  # closed from another context than it ran in, where nothing was set
                 IN_WORKFLOW.reset(inside)
+        await driver.end()
+        return came
 
     async def _now(self) -> int:
         """The wall clock: as a use of the store where reading it asks a database."""
@@ -247,6 +297,18 @@ class Driver(ABC):
 
     @abstractmethod
     def _leave(self) -> None: ...
+
+    @abstractmethod
+    async def _alone(self, procedure: Coroutine[Op[Any], Any, None]) -> None:
+        """Carry out what uses the run's writer while nobody else does."""
+
+    @abstractmethod
+    def _later(self, watchman: Watchman, head: int) -> None:
+        """After a while, look whether what rides behind an entry still does."""
+
+    async def end(self) -> None:
+        """The workflow's function has ended: leave what rides to whoever ends the run, and be done with the writer."""
+        self.ended = True
 
     @abstractmethod
     async def _turn(self, waiting: Waiting) -> None:

@@ -6,7 +6,7 @@ through its codec on the first run too, so that a first run equals its replay.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -120,6 +120,7 @@ class Session:
             can_cancel=effect.cancel_body is not None,
             deadline_us=None if scope is None else scope.at_us,
             retry=bound.retry,
+            rides=effect.riding,
         )
 
     async def now(self, step: str) -> datetime:
@@ -141,10 +142,13 @@ class Session:
         """Raises ValueNotStorable, InvalidName."""
         publish(self.machine, check_step_name(name), spoken(f"publication {name!r}", value), branch)
 
-    def log(self, branch: str, level: int, event: str, fields: dict[str, Any]) -> None:
+    def line(self, branch: str, level: int, event: str, fields: dict[str, Any]) -> Callable[[], None] | None:
+        """What is to be said in the log; None for nothing, in a replay."""
         replays = self.machine.steps.recorded_next(branch) is not None
-        if not (self.machine.mail.dry or replays):
-            logger("run").write(level, event, {"run_id": self.run_id, "step": self.machine.steps.latest.get(branch, ""), **fields})
+        if self.machine.mail.dry or replays:
+            return None
+        step = self.machine.steps.latest.get(branch, "")
+        return partial(logger("run").write, level, event, {"run_id": self.run_id, "step": step, **fields})
 
     async def random(self, step: str) -> float:
         """53 bits of what was drawn: every float in [0, 1) that is a multiple of 2**-53 is as likely."""

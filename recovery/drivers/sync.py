@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -35,6 +36,7 @@ from recovery.drivers import children
 from recovery.drivers.asking import Surroundings, bound_call, refuse_async
 from recovery.drivers.branching import Branching, RunBranch, bodies_of, width
 from recovery.drivers.loop import Driver
+from recovery.drivers.riding import Watchman
 from recovery.drivers.session import Nap, Session
 from recovery.drivers.undoing import Stretch
 from recovery.drivers.watching import Watch
@@ -62,12 +64,35 @@ class SyncDriver(Driver):
         super().__init__(surroundings, writer, run_id)
         self.pure = surroundings.strands.lock()
         self._appending = surroundings.strands.lock()
+        self._writing = threading.Lock()
 
     async def _enter(self) -> None:
         self._appending.acquire()
 
     def _leave(self) -> None:
         self._appending.release()
+
+    async def _alone(self, procedure: Coroutine[Op[Any], Any, None]) -> None:
+        with self._writing:
+            await self.drive(procedure)
+
+    def _later(self, watchman: Watchman, head: int) -> None:
+        watchman.call_later(partial(self._look, watchman, head))
+
+    def _look(self, watchman: Watchman, head: int) -> None:
+        """In the watchman's thread, which waits for nobody: whoever writes now takes with them what rides."""
+        if not self._writing.acquire(blocking=False):
+            self._later(watchman, head)
+            return
+        try:
+            finish(self._due(head))
+        finally:
+            self._writing.release()
+
+    async def end(self) -> None:
+        self.ended = True
+        with self._writing:
+            """Whoever looked after what rides has come to an end."""
 
     async def _turn(self, waiting: Waiting) -> None:
         come = self.surroundings.strands.signal()
@@ -164,7 +189,8 @@ class SyncSession:
             self._session.publish(self._branch, name, value)
 
     def log(self, level: int, event: str, fields: dict[str, Any]) -> None:
-        self._session.log(self._branch, level, event, fields)
+        with self._driver.pure:
+            self._driver.tell(self._session.line(self._branch, level, event, fields))
 
     def patched(self, name: str) -> bool:
         with self._driver.pure:

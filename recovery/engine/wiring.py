@@ -16,13 +16,14 @@ from recovery.clocks import DatabaseClock, SystemClock
 from recovery.core.entries import Status, Verb
 from recovery.core.errors import DefinitionError
 from recovery.core.instants import moment
-from recovery.core.policy import Budget, Lease
+from recovery.core.policy import Budget, Lease, Riding
 from recovery.definitions.environment import Environment, Listing
 from recovery.definitions.listing import ReceiptRow
 from recovery.definitions.recovered import RunInfo
 from recovery.definitions.registry import Registry, Workflows
 from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress, Surroundings, refuse_async
+from recovery.drivers.riding import Watchman
 from recovery.engine.leases import Leases
 from recovery.obeying import orders
 from recovery.ports import Clock, Journal, Owner, RunRow, Vault
@@ -49,6 +50,7 @@ class Wiring:
     budget: attempts, probes and waiting per call; lease: how long an owner may be silent; wait_for_owner: how long `run` and
     `recover` wait for a run that somebody else works on before they raise LeaseUnavailable.
     clock: None takes the database's on PostgreSQL and this host's elsewhere.
+    riding: how outcomes may wait for the next commit of their run; None (strict): each is durable before its workflow goes on.
     encryption: a `recovery.encryption.Keyring`, under whose current key values are encrypted from now on; None: they are stored as they are.
     """
 
@@ -65,6 +67,7 @@ class Wiring:
         wait_for_owner: timedelta = timedelta(0),
         clock: Clock | None = None,
         encryption: Vault | None = None,
+        riding: Riding | None = None,
     ) -> None:
         self.database = database if isinstance(database, str) else None
         self.journal: Journal = open_journal(database) if isinstance(database, str) else database
@@ -76,6 +79,8 @@ class Wiring:
         self.budget = budget or Budget()
         self.lease = lease or Lease()
         self.wait_for_owner = wait_for_owner
+        self.riding = riding
+        self._watchman = None if riding is None else Watchman(riding.limit)
         self._clock = clock
         self._committer = Committer(self.journal)
         self._leases = Leases(self.journal, self.lease.renew_every)
@@ -115,6 +120,7 @@ class Wiring:
             wait_for_owner=self.wait_for_owner,
             clock=None if isinstance(self._clock, DatabaseClock) else self._clock,  # another database has another clock
             encryption=self.encryption,
+            riding=self.riding,
         )
 
     def listings(self) -> list[tuple[Environment, Listing]]:
@@ -133,7 +139,7 @@ class Wiring:
         return self._clock
 
     def surroundings(self, progress: Progress | None = None) -> Surroundings:
-        return Surroundings(self.journal, self.clock, self._committer, progress, unwanted=self._unwanted)
+        return Surroundings(self.journal, self.clock, self._committer, progress, unwanted=self._unwanted, watchman=self._watchman)
 
     def _unwanted(self, run_id: str) -> bool:
         """Whether a run that is at work here was cancelled or taken over, as the last renewal of its lease has heard."""
@@ -157,6 +163,7 @@ class Wiring:
             hear=self._leases.hear,
             messages=self._leases.messages,
             tell=self._leases.read_inbox,
+            riding=self.riding,
             vault=self.journal.vault,
         )
 
@@ -192,6 +199,8 @@ class Wiring:
 
     def flush(self) -> None:
         """Give up leases and connections. Everything that returned is durable already; a later call opens them again."""
+        if self._watchman is not None:
+            self._watchman.close()
         self._leases.close()
         self._committer.close()
         self.journal.close()

@@ -67,6 +67,8 @@ class Rehearsal(Machine):
         status: Status = Status.RUNNING,
         next_look_us: int | None = None,
         reason: str = "",
+        *,
+        rides: bool = False,
     ) -> None:
         """Nothing: what would be recorded here is late evidence, which is weighed as if it were."""
 

@@ -1,12 +1,14 @@
 """The writer's end of one run: turns entries into one compare-and-set, and reads what came of it.
 
-Owns the writer's view of the head. Does no I/O of its own: it awaits operations. Invariant: sequence and digest advance only with an
+Owns the writer's view of the head, and what rides: entries that become durable with the next ones. Does no I/O of its own: it awaits operations.
+Invariants: entries become durable in the order in which they came, and none before all that came earlier; sequence and digest advance only with an
 append that is known to be durable; after one whose fate is unknown or that was refused, the writer is finished and every later use raises.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -15,7 +17,7 @@ from recovery import codec
 from recovery.core.chain import Row, chained
 from recovery.core.contracts import Contract
 from recovery.core.effect_errors import KeyReused
-from recovery.core.entries import Intent, Observation, Settled, Source, Status, kind_of, step_of
+from recovery.core.entries import Entry, Intent, Observation, Settled, Source, Status, kind_of, step_of
 from recovery.core.errors import FencedOut, InvariantViolated
 from recovery.core.ids import Epoch
 from recovery.core.operations import Append as Wanted
@@ -43,6 +45,9 @@ class Writer:
     known: set[str] = field(init=False)  # contracts that are stored with this run already
     ended: bool = False  # the run is settled: entries may follow that, and its status stays
     finished: bool = False
+    failed: Exception | None = None  # why it is finished: whoever rides hears of it late
+    aboard: list[Entry] = field(default_factory=list)  # what rides, in order
+    lines: list[Callable[[], None]] = field(default_factory=list)  # what is said once that is durable
     sealing: Sealing | None = None  # how what it writes is encrypted
 
     def __post_init__(self) -> None:
@@ -53,11 +58,41 @@ class Writer:
         return replace(seen, head=self.head, head_digest=self.digest, status=Status.WAITING)
 
     async def commit(self, wanted: Wanted) -> None:
-        """Make `wanted` durable. Raises FencedOut (its observations are kept as late evidence), KeyReused or StoreUnavailable."""
+        """Make durable what rides and, behind it, `wanted`; or let that ride, too. Raises FencedOut (its observations are kept as late
+        evidence), KeyReused or StoreUnavailable."""
+        if self.failed is not None:
+            raise self.failed
+        if wanted.rides:
+            self.aboard += wanted.entries
+            return
+        whole = replace(wanted, entries=(*self.aboard, *wanted.entries)) if self.aboard else wanted
+        try:
+            await self._commit(whole)
+        except Exception as error:
+            if self.finished:
+                self.failed = error
+            raise
+        self.aboard.clear()
+        lines, self.lines = self.lines, []
+        for line in lines:
+            with suppress(Exception):  # a log's own failure: what it was about is durable, and must not look as if it were not
+                line()
+
+    async def flush(self) -> None:
+        """Make durable what rides, if anything does. Raises as `commit` does, or did where nobody waited for it. After an append whose fate is unknown
+        there is nothing to be done."""
+        if self.failed is not None:
+            raise self.failed
+        if self.aboard and not self.finished:
+            await self.commit(Wanted((), Status.RUNNING))
+
+    async def _commit(self, wanted: Wanted) -> None:
         at_us = await Now()
         append = self.prepare(wanted, at_us)
         with around(bracket_of(wanted)):
             result = await Commit(append)
+        if result is None:
+            return  # whoever is closed waits for nothing
         if isinstance(result, Fenced):
             await self._keep_evidence(wanted, at_us)
         self.settle(append, result)

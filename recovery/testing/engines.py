@@ -61,7 +61,7 @@ class _Placed(Wiring):
     def surroundings(self, progress: Progress | None = None) -> Surroundings:
         """One branch at a time, whose turn it is: a scenario has one order of events, and random numbers that a seed would give again. The tasks of
         an event loop have an order of their own, so that those of an `async def` workflow come one after the other."""
-        made = replace(super().surroundings(progress), draw=lambda: next(self.numbers), stand_in=self.stand_in)
+        made = replace(super().surroundings(progress), draw=lambda: next(self.numbers), stand_in=self.stand_in, watchman=None)
         return replace(made, at_once=1) if isinstance(self, AsyncEngine) else replace(made, strands=self.process.turns)
 
     def identify(self, token: str) -> Owner:

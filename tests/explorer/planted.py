@@ -118,7 +118,7 @@ BUGS: Final = (
     bug("key per attempt", _edit(Bound, "invoke", (_KEYED, _MINTED))),
     bug(
         "epoch checked before instead of at the commit",
-        _edit(Writer, "commit", (_COMMITS, _LOOKS_FIRST)),
+        _edit(Writer, "_commit", (_COMMITS, _LOOKS_FIRST)),
         _edit(MemoryJournal, "_append_one", (_FENCE, _HEAD_ONLY)),
     ),
     bug("`not_after` counted from the last send", *_TABLE["not_after counted from the last sending"]),
@@ -126,7 +126,7 @@ BUGS: Final = (
     bug("absence trusted inside the settle window", *everywhere("quiet_after", edited(timing.quiet_after, (" + contract.settle_window_us", "")))),
     bug("a forgotten rejection settled before quiet", *_TABLE["15: a forgotten rejection settles before quiet"]),
     bug("lease treated as permission", _edit(MemoryJournal, "_append_one", (_FENCE, _REBASED))),
-    bug("lost commit acknowledgement treated as failure", _edit(Writer, "commit", (_COMMITS, _WRITES_AGAIN))),
+    bug("lost commit acknowledgement treated as failure", _edit(Writer, "_commit", (_COMMITS, _WRITES_AGAIN))),
     bug("an epoch carried but not raised", *_TABLE["32: an epoch that nobody raised bars attempts"]),
     bug(
         "a swallowed doubt",

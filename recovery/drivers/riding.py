@@ -1,0 +1,69 @@
+"""Riding: who looks after what rides in a `def` workflow while it does something else. An event loop calls back by itself.
+
+Owns one thread for all runs of an engine, which starts with the first outcome that rides. Knows nothing of journals. Invariant: everybody is called
+back after the same while, in the order in which they asked.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from datetime import timedelta
+
+from recovery.storage import forks
+
+
+class Watchman:
+    """Calls back after a while. seconds: half of how long something may ride, so that what is seen twice has not ridden for longer."""
+
+    def __init__(self, limit: timedelta) -> None:
+        self.seconds = limit.total_seconds() / 2
+        self._begin()
+        forks.watch(self)
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._asked: deque[tuple[float, Callable[[], None]]] = deque()
+        self._come = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def forked(self) -> None:
+        self._begin()  # what rides in the parent is the parent's
+
+    def call_later(self, back: Callable[[], None]) -> None:
+        """Call `back` in another thread. Returns at once."""
+        with self._come:
+            self._asked.append((time.monotonic() + self.seconds, back))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="recovery-riding", daemon=True)
+                self._thread.start()
+            elif len(self._asked) == 1:
+                self._come.notify()
+
+    def close(self) -> None:
+        """Let the thread end. A later `call_later` starts another."""
+        with self._come:
+            thread, self._thread = self._thread, None
+            self._asked.clear()
+            self._come.notify()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _watch(self) -> None:
+        me = threading.current_thread()
+        while True:
+            with self._come:
+                while self._thread is me and not self._asked:
+                    self._come.wait()
+                if self._thread is not me:
+                    return
+                due, back = self._asked[0]
+                left = due - time.monotonic()
+                if left > 0:
+                    self._come.wait(left)
+                    continue
+                self._asked.popleft()
+            back()
