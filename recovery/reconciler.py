@@ -189,15 +189,9 @@ async def _go(
     assert row.owner is not None
     writer = Writer(row.run_id, row.owner.token, row.epoch, row.head, row.head_digest, world.token, contracts)
     writer.sealing = await sealing(world, row.run_id)
-    try:
-        came = await _executed(workflow, history.opened.input, machine, writer)
-        if came is not None and not may_end(machine) and not _can_be_better(came, machine):
-            return await _end(world, row, machine, writer, await _ending(workflow, came, history))
-        await writer.flush()
-    except BaseException:  # the run stays open; raised again
-        with suppress(RecoveryError):
-            await writer.flush()
-        raise
+    came = await _ran(world, row, machine, writer, workflow)
+    if isinstance(came, Recovered):
+        return came
     if may_end(machine):
         if (waits := await cancel_down(world, machine, writer)) is not None:
             return await _stopped(row, machine, writer, waits)
@@ -214,6 +208,25 @@ async def _go(
         return await _stopped(row, machine, writer, error)
     assert isinstance(came, Raised), "what has an outcome has ended"
     raise came.error
+
+
+async def _ran(
+    world: World, row: RunRow, machine: Machine, writer: Writer, workflow: Workflow[..., Any]
+) -> Recovered[Any] | Returned | Raised | None:
+    """What the workflow's function did, or, where that settles the run, its settlement. Nothing rides behind it: the run's outcome has taken that
+    along, or the run is about to be given up."""
+    history = machine.history
+    assert history.opened is not None
+    try:
+        came = await _executed(workflow, history.opened.input, machine, writer)
+        if came is not None and not may_end(machine) and not _can_be_better(came, machine):
+            return await _end(world, row, machine, writer, await _ending(workflow, came, history))
+        await writer.flush()
+    except BaseException:  # the run stays open; raised again
+        with suppress(RecoveryError):
+            await writer.flush()
+        raise
+    return came
 
 
 async def _end(world: World, row: RunRow, machine: Machine, writer: Writer, ended: Settled) -> Recovered[Any]:
