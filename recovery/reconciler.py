@@ -166,26 +166,7 @@ async def _go(
     restored: bool = False,
 ) -> Recovered[Any]:
     """Run the workflow from its beginning and settle the run, under our claim."""
-    max_wait, answer_wait = world.budget.max_wait, world.budget.max_answer_wait
-    world.hear(frozenset(hold.subject for hold in await Use(lambda journal: journal.holds())))
-    assert history.opened is not None
-    began_us = await Now()
-    machine = Machine(
-        history=history,
-        stands=row.status,
-        looks_us=row.next_look_us,
-        epoch=row.epoch,
-        budget=world.budget,
-        deadline_us=None if max_wait is None else began_us + microseconds(max_wait),
-        mail=Mail(began_us + microseconds(answer_wait) if answer_wait else None),
-        horizon_us=None if world.riding is None else microseconds(world.riding.horizon),
-        contracts=contracts,
-        restored=restored,
-        same_bytes=history.version == workflow.version,
-        holds=world.held_contracts,
-        heard=lambda: orders(world.messages(row.run_id)),
-        kin=Kin(history.opened.depth, Offspring(world, row.run_id, _continue)),
-    )
+    machine = await _machine(world, row, history, contracts, same_code=history.version == workflow.version, restored=restored)
     assert row.owner is not None
     writer = Writer(row.run_id, row.owner.token, row.epoch, row.head, row.head_digest, world.token, contracts)
     writer.sealing = await sealing(world, row.run_id)
@@ -208,6 +189,32 @@ async def _go(
         return await _stopped(row, machine, writer, error)
     assert isinstance(came, Raised), "what has an outcome has ended"
     raise came.error
+
+
+async def _machine(
+    world: World, row: RunRow, history: History, contracts: dict[str, Contract], *, same_code: bool, restored: bool
+) -> Machine:
+    """The state of a run under our claim, as it begins anew."""
+    max_wait, answer_wait = world.budget.max_wait, world.budget.max_answer_wait
+    world.hear(frozenset(hold.subject for hold in await Use(lambda journal: journal.holds())))
+    assert history.opened is not None
+    began_us = await Now()
+    return Machine(
+        history=history,
+        stands=row.status,
+        looks_us=row.next_look_us,
+        epoch=row.epoch,
+        budget=world.budget,
+        deadline_us=None if max_wait is None else began_us + microseconds(max_wait),
+        mail=Mail(began_us + microseconds(answer_wait) if answer_wait else None),
+        horizon_us=None if world.riding is None else microseconds(world.riding.horizon),
+        contracts=contracts,
+        restored=restored,
+        same_bytes=same_code,
+        holds=world.held_contracts,
+        heard=lambda: orders(world.messages(row.run_id)),
+        kin=Kin(history.opened.depth, Offspring(world, row.run_id, _continue)),
+    )
 
 
 async def _ran(
