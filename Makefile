@@ -52,8 +52,8 @@ model: $(VENV)/.test ## the model checks in their full bound, with what they cov
 planted: $(VENV)/.test ## bugs planted into the engine, each found by the explorer without a hint: some minutes. REWRITE=1 writes the page's table
 	$(BIN)/python -m pytest -q --timeout 3600 $(if $(REWRITE),--rewrite,-n 2) tests/explorer/every_bug.py
 
-kills: $(VENV)/.test ## a run with children, and the agent of the examples, killed at every passage of every crash point: some ten minutes. EVERY=4: at each fourth
-	EVERY=$${EVERY:-1} $(BIN)/python -m pytest -q --timeout 1800 -n 2 tests/crash/every_passage.py tests/crash/test_agent.py
+kills: $(VENV)/.test ## a run with children, and the agent of the examples, killed at every passage of every crash point, and a hundred races of orders: some ten minutes. EVERY=4: each fourth
+	EVERY=$${EVERY:-1} $(BIN)/python -m pytest -q --timeout 1800 -n 2 tests/crash/every_passage.py tests/crash/test_agent.py tests/races/many_races.py
 
 fuzz: $(VENV)/.test ## spoilt checkpoints, and spoilt values of journals, for a minute each: none may crash, hang or be taken for a whole one
 	$(BIN)/python -m tests.fuzz --seconds $${SECONDS_OF_FUZZ:-60}

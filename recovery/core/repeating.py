@@ -84,7 +84,7 @@ def _unless_repeated(terms: Sequence[Term]) -> list[Term]:
     made: list[Term] = []
     acted: set[str] = set()
     for term in reversed(terms):
-        place = _place_of(term.step)
+        place = place_of(term.step)
         if place in acted and term.policy == NEW_KEY and term.settled is not None:
             term = replace(term, policy=REUSE, reason="")  # the same term, decided
         if term.policy != NEW_KEY:
@@ -93,7 +93,7 @@ def _unless_repeated(terms: Sequence[Term]) -> list[Term]:
     return made[::-1]
 
 
-def _place_of(step: str) -> str:
+def place_of(step: str) -> str:
     """The step of the workflow that a sending is of: the first one, or one that followed on a rejection below it."""
     return branch_of(step) if step.rpartition("/")[2].startswith(f"{AGAIN}#") else step
 

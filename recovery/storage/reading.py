@@ -16,7 +16,7 @@ from recovery.core.contracts import Contract, contract_digest
 from recovery.core.entries import ENTRY_FORMAT, Entry, Observation, Opened, OutcomeKind, Status, latest_us
 from recovery.core.errors import IncompatibleVersion, JournalCorrupt, RunForgotten, RunNotFound
 from recovery.core.heartbeats import HEARTBEAT
-from recovery.core.history import History, fold
+from recovery.core.history import EffectStep, History, fold
 from recovery.core.instants import iso
 from recovery.core.key_errors import EncryptionKeyMissing
 from recovery.ports import Evidence, Journal, RunRow, Stub, Vault
@@ -173,9 +173,12 @@ def _misfit(run: RunRow, rows: list[Row], history: History, opening: Opening) ->
 
 
 def _contracts(run_id: str, history: History, texts: dict[str, str]) -> dict[str, Contract]:
-    """The contracts that the run's intents were written under. Without the pinned one, a later one would be believed alone."""
+    """The contracts that the run's intents were written under, in every generation: what an earlier one did and the run reuses is still undone.
+    Without the pinned one, a later one would be believed alone."""
     found: dict[str, Contract] = {}
-    for effect in history.effects:
+    for effect in (*history.superseded.values(), *history.steps.values()):
+        if not isinstance(effect, EffectStep):
+            continue
         digest = effect.intent.contract
         if digest not in texts:
             raise JournalCorrupt(run_id=run_id, seq=effect.seq, field="contract")

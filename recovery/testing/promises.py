@@ -38,6 +38,7 @@ from recovery.ports import Message
 from recovery.storage.reading import Loaded
 from recovery.testing.judging import judged_again
 from recovery.testing.ledger import Claimed, Declined, Durable, Ended, Executed, Left
+from recovery.testing.logical import is_ordered, repeated
 from recovery.testing.worlds import World, attempts_in, observation_in
 
 Problems = Iterator[str]
@@ -51,10 +52,12 @@ _NO_EFFECT = frozenset({"close", "cancel"})
 
 
 def i1_once(world: World) -> Problems:
-    """At most one applied effect per step; without a key, no new attempt before the earlier ones are proven without effect."""
+    """At most one applied effect per step, over forks and generations too unless an order says so; without a key, no new attempt before the earlier ones are proven without effect."""
     for key, times in world.executions().items():
         if times > 1:
             yield f"{key} was carried out {times} times"
+    if any(map(is_ordered, world.runs.values())):
+        yield from (str(happened) for happened in repeated(world.runs, world.executions()) if happened.too_often)
     for run_id, loaded in world.runs.items():
         for effect in loaded.history.effects:
             contract = loaded.contracts[effect.intent.contract]
@@ -307,7 +310,9 @@ def _last_call_recovered(world: World, run_id: str) -> bool:
     about = [event for event in world.events if isinstance(event, Claimed | Ended) and event.run_id == run_id]
     last = about[-1] if about else None
     looked = {"StoreUnavailable", "RunUnsettled"}  # it could do nothing, or somebody else is at work
-    return isinstance(last, Ended) and last.exit in {"in_doubt", "unresolved"} and last.error not in looked
+    if not isinstance(last, Ended) or last.verb not in {"run", "recover"}:  # who gives an order may find that others are at work
+        return False
+    return last.exit in {"in_doubt", "unresolved"} and last.error not in looked
 
 
 def i9_doubt_stops(world: World) -> Problems:

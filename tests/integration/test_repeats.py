@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from recovery import Call, Engine, Environment, Forbid, Found, NewKey, Rejection, Retry, Reuse, Run, effect, errors, workflow
+from recovery import (
+    Call,
+    Engine,
+    Environment,
+    Forbid,
+    Found,
+    NewKey,
+    Rejection,
+    Retry,
+    Reuse,
+    Run,
+    contracts,
+    effect,
+    errors,
+    workflow,
+)
 from recovery.core.entries import OutcomeKind, Status
 from recovery.ports import Journal
 from recovery.storage import open_journal
+from recovery.storage.reading import read
 from recovery.testing import ManualClock
 
 from .world import QUICK, Shop, keyed
@@ -138,6 +155,38 @@ def test_another_effect_at_the_same_step_takes_back_nothing_of_what_was_ordered(
         house.plan = 1
         house.until(Status.FAILED if said == Forbid() else Status.WAITING)
     assert house.taken() == 3
+
+
+def test_the_contract_of_what_is_reused_is_known_whatever_the_code_says_now(memory: Journal) -> None:
+    """It is undone by the contract that it was done under, which no step of this generation was written with."""
+    shop, given = Shop(stock=10), list[int]()
+
+    def trip(window: int) -> Any:
+        reserve = shop.effect(contracts.Keyed(window=timedelta(hours=window)))
+
+        @reserve.compensation(keyed())
+        def give_back(call: Call, outcome: int, *, units: int) -> None:
+            given.append(units)
+
+        @workflow(name="trip")
+        def trip(run: Run) -> None:
+            with run.saga("booking"):
+                run.perform(reserve(units=3))
+                if run.wait_for("go", schema=bool):
+                    raise ValueError("no way on")
+
+        return trip
+
+    with Engine(memory, workflows=[before := trip(24)], clock=ManualClock()) as engine:
+        with pytest.raises(errors.AnswerPending):
+            engine.run("r", before)
+        engine.restart("r", "reserve#1", policies={"reserve#1": Reuse()}, **WHO)
+        assert len(read(memory, "r").contracts) == 1
+    with Engine(memory, workflows=[trip(48)], clock=ManualClock()) as engine:
+        assert engine.recover("r").status is Status.WAITING
+        engine.signal("r", "go", True, by="ann")
+        assert engine.recover("r").error.error == "ValueError"
+    assert given == [3]
 
 
 def test_a_persons_word_that_it_did_not_happen_is_no_proof(memory: Journal) -> None:
