@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import cache
 from types import GenericAlias, NoneType
 from typing import Any, Final, Generic, Literal, TypeVar
 
@@ -143,6 +144,13 @@ class Codec(Generic[T]):
             path, problem = _explained(error, root)
             return Difference(path, f"it is a {type_title(type(value))} whose JSON form cannot be read back: {problem}", advice)
         return Difference(root, f"{type_title(type(value))} has no JSON form as {self.title}", advice)
+
+
+@cache
+def any_codec() -> Codec[Any]:
+    """The one of values that are what they are. Kept: building one costs more than a decision's commit, and a decision by a fresh closure or lambda
+    asks for one each time it is made."""
+    return Codec(Any)
 
 
 def dumps(stored: JSON) -> str:

@@ -16,7 +16,7 @@ from typing import Any, get_type_hints
 from pydantic_core import to_jsonable_python
 
 from recovery import codec
-from recovery.codec import Codec
+from recovery.codec import Codec, any_codec
 from recovery.core.entries import JSON
 from recovery.core.ids import MODELS
 from recovery.definitions.retry import Retried, Retry
@@ -65,7 +65,8 @@ def _codec_of(function: Callable[..., Any]) -> Codec[Any]:
         hints = get_type_hints(function, include_extras=True)  # what is declared secret is an extra
     except (NameError, TypeError):
         hints = {}
-    return Codec(hints.get("return", Any))
+    returns = hints.get("return", Any)
+    return any_codec() if returns is Any else Codec(returns)
 
 
 def _fingerprint(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 from recovery import codec
-from recovery.codec import Codec
+from recovery.codec import any_codec
 from recovery.core.entries import JSON
 from recovery.core.errors import RecoveryError, ValueNotStorable
 from recovery.core.heartbeats import Heartbeat
@@ -31,7 +31,7 @@ Aside = Callable[[Callable[[Journal], None]], None]
 """Uses the store beside what is under way."""
 
 PROGRESS_MAX: Final = 16_384  # characters of a heartbeat's progress
-_PROGRESS: Final[Codec[Any]] = Codec(Any)
+_PROGRESS: Final = any_codec()
 
 
 @dataclass(slots=True)

@@ -1,14 +1,14 @@
 """Casting: the effects and the program that a scenario is played with.
 
 Owns the way from what a scenario names to definitions: reservations of its own, or a module's workflow and scripts. Knows no timeline.
-Invariant: a cast keeps nothing from play to play; one may serve many.
+Invariant: a cast keeps nothing from play to play but definitions; one may serve many.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from recovery.core.contracts import microseconds
@@ -18,9 +18,10 @@ from recovery.definitions.environment import Environment
 from recovery.definitions.workflow import Workflow
 from recovery.testing.contracted import ContractedEnvironment
 from recovery.testing.effects import reserving
+from recovery.testing.inline import Program, inline_workflow
 from recovery.testing.scenario import Scenario
 from recovery.testing.scripted import ScriptedEnvironment
-from recovery.testing.steps import Module
+from recovery.testing.steps import Module, Step
 from recovery.testing.worlds import Askable
 
 
@@ -36,6 +37,15 @@ class Cast:
     effects: Mapping[str, Effect[..., Any]]
     scripted: ScriptedEnvironment | None = None
     workflow: Workflow[..., Any] | None = None
+    _inline: dict[tuple[int, bool], tuple[list[Step], list[Workflow[..., Any]]]] = field(default_factory=dict, repr=False, compare=False)
+
+    def inline(self, steps: list[Step], *, is_async: bool) -> list[Workflow[..., Any]]:
+        """The workflow of a scenario's steps, and those of its children: made once, since a process of a simulation costs less than reading their types."""
+        place = (id(steps), is_async)  # the steps are kept beside, so that nothing else comes to lie there
+        if place not in self._inline:
+            program = Program(steps, self.effects)
+            self._inline[place] = steps, [inline_workflow(program, is_async=is_async), *program.children.values()]
+        return self._inline[place][1]
 
     def acting(self, workflow: Workflow[..., Any]) -> Cast:
         """The same, with a workflow that is at hand."""

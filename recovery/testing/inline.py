@@ -47,6 +47,10 @@ NAME: Final = "scenario"
 current_step: ContextVar[str] = ContextVar("recovery_testing_step", default="")
 """The name of the inline step that is under way."""
 
+asking: ContextVar[Callable[[str], int]] = ContextVar("recovery_testing_asking", default=lambda _decision: 1)
+"""Says how often a decision's function was called by now, of the world that the process is in which calls it: the workflow itself keeps nothing, so
+that one is made for all processes that run it."""
+
 
 class WorkflowFailure(Exception):
     """What `fail` raises."""
@@ -74,11 +78,10 @@ class _Returned:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Steps with what they need. `planner` counts how often a decision's function was called."""
+    """Steps with what they need."""
 
     steps: list[Step]
     effects: Mapping[str, Effect[..., Any]]
-    planner: Callable[[str], int]
     children: dict[str, Workflow[..., Any]] = field(default_factory=dict)  # by name, from when the workflow is made
 
     def execute(self, given: Any) -> Ask:
@@ -132,7 +135,7 @@ class Program:
         arguments = [] if step.of is None else [resolved(step.of, known)]
 
         def choose(*_of: Any) -> Any:
-            return choices[min(self.planner(step.decide), len(choices)) - 1]
+            return choices[min(asking.get()(step.decide), len(choices)) - 1]
 
         return Request(step.decide, lambda run: run.decide(step.decide, choose, *arguments))
 

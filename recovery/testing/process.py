@@ -10,13 +10,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Literal
 
 from recovery import crashpoints
 from recovery.ports import Owner
 from recovery.testing.environment import SimulatedEnvironment, connected
 from recovery.testing.footprints import Footprint
-from recovery.testing.inline import current_step
+from recovery.testing.inline import asking, current_step
 from recovery.testing.ledger import Ended, Ledger
 from recovery.testing.turns import Turns
 
@@ -69,6 +70,7 @@ class Process:
     environment: SimulatedEnvironment
     ledger: Ledger
     now_us: Callable[[], int]
+    asks: Callable[[Process, str], int]  # how often a decision's function was called by now, in the whole world
     dead: bool = False
     endless: bool = False
     paused_at: str = ""
@@ -184,6 +186,7 @@ class Process:
     def _live(self, call: Callable[[], Ended]) -> None:
         with crashpoints.hooked(self.reach):
             connected(self.environment.connect(self.name, self.reach, self.footprint))
+            asking.set(partial(self.asks, self))
             try:
                 ended = call()
             except Killed:

@@ -28,8 +28,6 @@ from recovery.testing.environment import SimulatedEnvironment
 from recovery.testing.expectations import DEFAULT_RUN, came_differently, unmet
 from recovery.testing.footprints import Footprint
 from recovery.testing.happenings import happen
-from recovery.testing.inline import Program as Steps
-from recovery.testing.inline import inline_workflow
 from recovery.testing.journals import Host
 from recovery.testing.ledger import Ledger, Left
 from recovery.testing.moves import (
@@ -293,10 +291,10 @@ class Stage:
             if there.process.paused_at:
                 raise Failed([f"{actor} stands still at {there.process.paused_at}; resume or kill it"])
             return there
-        process = Process(actor, 1000 + len(self._processes), self.environment, self.ledger, self.clock.wall_us)
+        process = Process(actor, 1000 + len(self._processes), self.environment, self.ledger, self.clock.wall_us, self._ask)
         self._processes.append(process)
         lease = Lease(term=self.scenario.lease.term)
-        workflow, *children = self._workflows(process)
+        workflow, *children = self._workflows()
         made = program(
             process, workflow, self.journal, self.clock, children=children,
             knowing=knowing, budget=self.budget, lease=lease, is_dead=lambda owner: self._is_dead(process, owner), host=self.host, scripted=self.cast.scripted if self.cast else None,
@@ -316,7 +314,7 @@ class Stage:
         asking.footprint.feed(dead)
         return dead
 
-    def _workflows(self, process: Process) -> list[Workflow[..., Any]]:
+    def _workflows(self) -> list[Workflow[..., Any]]:
         """The scenario's, and those of its children."""
         assert self.cast is not None, "a stage has its cast from its beginning"
         if self.cast.workflow is not None:
@@ -324,8 +322,7 @@ class Stage:
         if isinstance(self._code, Module):
             own = imported(self._code.async_ if self.is_async else self._code.sync)
             return [own, *children_of(own)]
-        steps = Steps(self._code, self.cast.effects, lambda decision: self._ask(process, decision))
-        return [inline_workflow(steps, is_async=self.is_async), *steps.children.values()]
+        return self.cast.inline(self._code, is_async=self.is_async)
 
     def _ask(self, asking: Process, decision: str) -> int:
         self.asked[decision] += 1

@@ -94,7 +94,7 @@ def defined(shop: Shop, steps: list[dict[str, Any]], colour: str) -> AnyWorkflow
     reserve = shop.async_effect(keyed()) if is_async else shop.effect(keyed())
     other = shop.async_effect(keyed()) if is_async else shop.effect(keyed())
     other.name = "other"
-    program = Program(STEPS.validate_python(steps), {"reserve": reserve, "other": other}, lambda _name: 1)
+    program = Program(STEPS.validate_python(steps), {"reserve": reserve, "other": other})
     return inline_workflow(program, is_async=is_async)
 
 
