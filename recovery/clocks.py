@@ -54,9 +54,11 @@ class Mark:
 
     def lift(self, at_us: int, boot_us: int) -> int:
         """Raise the mark to `at_us` if that is higher, and return the mark."""
-        if self._boot_us is None or at_us > self.value_us(boot_us):
-            self._at_us, self._boot_us = at_us, boot_us
-        return self.value_us(boot_us)
+        known_us = self.value_us(boot_us)
+        if self._boot_us is not None and at_us <= known_us:
+            return known_us
+        self._at_us, self._boot_us = at_us, boot_us
+        return at_us
 
 
 class SystemClock:

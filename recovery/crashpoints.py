@@ -109,12 +109,20 @@ def reach(point: str) -> None:
         hook(point)
 
 
-@contextmanager
-def around(name: str) -> Iterator[None]:
+class around:  # noqa: N801  # read as a word; a class, since a generator costs thrice as much, six times in an effect
     """Bracket one durable write or one request. The second point is not reached when the body raises."""
-    reach(f"{name}.before")
-    yield
-    reach(f"{name}.after")
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        reach(f"{self._name}.before")
+
+    def __exit__(self, raised: type[BaseException] | None, *_: object) -> None:
+        if raised is None:
+            reach(f"{self._name}.after")
 
 
 @contextmanager

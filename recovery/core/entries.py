@@ -8,8 +8,10 @@ On the happy path one effect is two rows: an intent with its first attempt, and 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 JSON: TypeAlias = Any  # values that `codec` produced: None, bool, int, float, str, list and dict with string keys
@@ -298,6 +300,7 @@ KINDS: Final[dict[str, type[Entry]]] = {
 }
 _NAMES: Final = {kind: name for name, kind in KINDS.items()}
 _NESTED: Final[dict[str, type]] = {"attempt": Attempt, "observation": Observation, "answer": Answered}
+"""Where they are objects: an observation's attempt is a number."""
 _ENUMS: Final[dict[tuple[type, str], type[StrEnum]]] = {
     (Answered, "kind"): AnswerKind,
     (Observation, "source"): Source,
@@ -350,26 +353,34 @@ def encode(entry: Entry | Answered) -> dict[str, JSON]:
     return body
 
 
-def decode(kind: str, body: dict[str, JSON]) -> Entry:
+def decode(kind: str, body: Mapping[str, JSON]) -> Entry:
     """The entry that `encode` wrote. Raises ValueError on a kind or field that this version does not know."""
     if kind not in KINDS:
         raise ValueError(f"unknown kind {kind!r}")
     return _decode(KINDS[kind], body)  # type: ignore[no-any-return]  # KINDS holds entries only
 
 
-def _decode(cls: type, body: dict[str, JSON]) -> Any:
-    known = {item.name for item in fields(cls)}
-    if unknown := set(body) - known:
+def _decode(cls: type, body: Mapping[str, JSON]) -> Any:
+    readings = _READINGS[cls]
+    if unknown := body.keys() - readings.keys():
         raise ValueError(f"unknown field {min(unknown)!r}")
-    values = dict(body)
-    for name, value in body.items():
-        if name in _NESTED and isinstance(value, dict) and (cls, name) != (Answered, "value"):
-            values[name] = _decode(_NESTED[name], value)
-        elif (cls, name) in _ENUMS:
-            values[name] = _ENUMS[cls, name](value)
-        elif name in _TUPLES:
-            values[name] = tuple(value)
+    values = {name: value if (read := readings[name]) is None else read(value) for name, value in body.items()}
     try:
         return cls(**values)
     except TypeError as error:
         raise ValueError(str(error)) from error
+
+
+def _nested(cls: type, value: JSON) -> Any:
+    return _decode(cls, value) if isinstance(value, dict) else value
+
+
+def _reading(cls: type, name: str) -> Callable[[JSON], Any] | None:
+    """How a field is read from its JSON; None: it is what it is."""
+    if name in _NESTED:
+        return partial(_nested, _NESTED[name])
+    return _ENUMS.get((cls, name)) or (tuple if name in _TUPLES else None)
+
+
+_READINGS: Final = {cls: {item.name: _reading(cls, item.name) for item in fields(cls)} for cls in _DEFAULTS}
+"""By class and field, worked out once: each row of a run passes here each time that the run is read."""

@@ -7,7 +7,6 @@ whatever an effect's body raises becomes an answer, never a conclusion.
 from __future__ import annotations
 
 import secrets
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -104,13 +103,13 @@ class Surroundings:
             send_until=moment(send_until_us),
             first_sent=moment(operation.first_sent_us) if isinstance(operation, Send) else None,
             remaining=lambda: max(0.0, (ends_us - self.clock.boot_us()) / 1_000_000),
-            stopped=lambda: watch.abandoned.is_set() or self.unwanted(run_id),
+            stopped=lambda: watch.abandoned or self.unwanted(run_id),
             **({} if beats is None else beats.told),
         )
         bracket, body, answer, raised = _function_of(operation, bound)
         ask = partial(_in_time, call, body) if attempt else partial(body, call)
         if not isinstance(operation, Ask) and not effect.is_async:
-            ask = partial(_outliving, ask, watch.abandoned, answer, raised, partial(self._keep, operation, run_id))
+            ask = partial(_outliving, ask, watch, answer, raised, partial(self._keep, operation, run_id))
             if watch.silence is not None:
                 ask = partial(watch.called, ask, max(0.0, (ends_us - boot_us) / 1_000_000))
         return Question(
@@ -194,7 +193,7 @@ def _in_time(call: Call, body: Callable[[Call], Any]) -> Any:
 
 def _outliving(
     ask: Callable[[], Any],
-    abandoned: threading.Event,
+    watch: Watch,
     answer: Callable[[Any], Answered],
     raised: Callable[[Exception], Answered | None],
     keep: Callable[[Answered], None],
@@ -203,10 +202,10 @@ def _outliving(
     try:
         value = ask()
     except Exception as error:  # a user's function; raised again, and what it tells is kept
-        if abandoned.is_set() and (told := raised(error)) is not None:
+        if watch.abandoned and (told := raised(error)) is not None:
             keep(told)
         raise
-    if abandoned.is_set():
+    if watch.abandoned:
         keep(answer(value))
     return value
 

@@ -96,28 +96,29 @@ class Driver(ABC):
 
     async def drive(self, procedure: Coroutine[Op[Any], Any, T]) -> T:
         """Carry out a procedure to its end."""
-        step: Callable[[], Op[Any]] = _sending(procedure, None)
+        resume: Callable[[Any], Op[Any]] = procedure.send
+        came: Any = None
         while True:
             try:
                 with self.pure:
-                    operation = step()
+                    operation = resume(came)
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]  # the procedure's own result
             except _Left as left:
                 self._left = False  # other branches go on
                 raise left.error from left
             try:
-                result = await self._carry_out(operation)
+                resume, came = procedure.send, await self._carry_out(operation)
             except GeneratorExit as error:
                 self._left = True
-                step = _raising(procedure, _Left(error))
+                resume, came = procedure.throw, _Left(error)
             except BaseException as error:  # noqa: BLE001  # all of it belongs to the procedure
-                step = _raising(procedure, error)
-            else:
-                step = _sending(procedure, result)
+                resume, came = procedure.throw, error
 
     async def _carry_out(self, operation: Op[Any]) -> Any:
         match operation:
+            case Now():  # asked most often
+                return await self._now()
             case Append():
                 return await self._append(operation)
             case Commit():
@@ -126,8 +127,6 @@ class Driver(ABC):
                 return await self.flush()
             case Use():
                 return await self._use(operation.call)
-            case Now():
-                return await self._now()
             case Boot():
                 return self.surroundings.clock.boot_us()
             case HoldContract():
@@ -210,7 +209,7 @@ class Driver(ABC):
                 if asked.beats is not None:
                     asked.beats.failed()
             except BaseException:  # cancelled or interrupted: a thread that still asks keeps what it hears as late evidence
-                asked.watch.abandoned.set()
+                asked.watch.abandoned = True
                 raise
         await self._caught_up()
         return answer
@@ -341,11 +340,3 @@ class Driver(ABC):
     @abstractmethod
     async def run_workflow(self, session: Session, invoke: Callable[[Any], Any]) -> Any:
         """Run a workflow's function from its beginning."""
-
-
-def _raising(procedure: Coroutine[Op[Any], Any, Any], error: BaseException) -> Callable[[], Op[Any]]:
-    return lambda: procedure.throw(error)
-
-
-def _sending(procedure: Coroutine[Op[Any], Any, Any], result: Any) -> Callable[[], Op[Any]]:
-    return lambda: procedure.send(result)

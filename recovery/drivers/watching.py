@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from recovery.definitions.call import HeartbeatMissed
@@ -23,10 +23,11 @@ from recovery.definitions.call import HeartbeatMissed
 class Watch:
     """One call that is watched. silence: how many seconds may lie between two signs of life; None: it need not say any.
 
-    abandoned: nobody waits for it any more."""
+    abandoned: nobody waits for it any more. Said once, and looked at now and then: what no thread sleeps on need be no event, which costs as much as
+    a decision's row."""
 
     silence: float | None = None
-    abandoned: threading.Event = field(default_factory=threading.Event)
+    abandoned: bool = False
     _heard: Callable[[], None] = lambda: None
 
     def beat(self) -> None:
@@ -81,7 +82,7 @@ class Watch:
         while not ended.wait(max(0.0, min(ends, signs[-1] + self.silence) - time.monotonic())):
             now = time.monotonic()
             if now >= min(ends, signs[-1] + self.silence):
-                self.abandoned.set()
+                self.abandoned = True
                 if not ended.is_set():  # what it came to in this instant is not thrown away
                     raise TimeoutError if now >= ends else HeartbeatMissed
         if failed:

@@ -16,7 +16,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 from recovery.core.errors import StoreUnavailable
@@ -40,13 +40,13 @@ Wake: TypeAlias = "Callable[[list[Ticket]], None]"
 class Ticket:
     """One append that is waited for.
 
-    wake: told, in the leader's thread, which of its tickets have been answered; None: a thread waits for `turn`. about: its caller's own.
+    wake: told, in the leader's thread, which of its tickets have been answered; None: a thread waits for `turn`, or leads. about: its caller's own.
     """
 
     append: Append
     wake: Wake | None = None
     about: Any = None
-    turn: threading.Event = field(default_factory=threading.Event)  # set when it is answered, or has been given the lead
+    turn: threading.Event | None = None  # of a thread that waits: set when it is answered, or has been given the lead
     result: AppendResult | None = None
     error: Exception | None = None
 
@@ -94,11 +94,12 @@ class Committer:
     def _see_to(self, ticket: Ticket) -> None:
         try:
             with self._lock:
+                if self._leader is not None:
+                    ticket.turn = threading.Event()
                 self._queue.append(ticket)
-                leads = self._leader is None
-                if leads:
+                if ticket.turn is None:
                     self._leader = ticket
-            if not leads:
+            if ticket.turn is not None:
                 ticket.turn.wait()
             while not ticket.answered:
                 self._commit_next(ticket)
@@ -166,10 +167,10 @@ class Committer:
 
     def _hand_on(self) -> None:
         """Let the first thread that waits lead; none waits: the pump. Called with the lock."""
-        following = next((ticket for ticket in self._queue if ticket.wake is None), None)
-        if following is not None:
+        following, turn = next(((ticket, ticket.turn) for ticket in self._queue if ticket.turn is not None), (None, None))
+        if turn is not None:
             self._leader = following
-            following.turn.set()
+            turn.set()
         elif self._queue:
             self._lend()
         else:
@@ -211,9 +212,9 @@ def _own(error: StoreUnavailable) -> StoreUnavailable:
 def _tell(answered: list[Ticket]) -> None:
     by_wake: defaultdict[Wake, list[Ticket]] = defaultdict(list)
     for ticket in answered:
-        if ticket.wake is None:
+        if ticket.turn is not None:
             ticket.turn.set()
-        else:
+        elif ticket.wake is not None:
             by_wake[ticket.wake].append(ticket)
     for wake, tickets in by_wake.items():
         wake(tickets)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 from recovery import codec
@@ -190,12 +191,25 @@ def _contracts(run_id: str, history: History, texts: dict[str, str]) -> dict[str
 def _contract(run_id: str, seq: int, digest: str, text: str) -> Contract:
     """A stored contract, whole or not at all: what a newer version promises less, an older one must not believe more."""
     try:
-        body = codec.loads(text)
-        if contract_digest(body) != digest:
-            raise ValueError
-    except (ValueError, TypeError) as error:
+        return _stated(digest, text)
+    except _Damaged as error:
         raise JournalCorrupt(run_id=run_id, seq=seq, field="contract") from error
-    try:
-        return Contract.from_json(body)
     except ValueError as error:
         raise IncompatibleVersion(run_id=run_id, what="a contract", found=str(error), known=ENTRY_FORMAT) from error
+
+
+class _Damaged(Exception):
+    """A contract's text is not what its digest was made from."""
+
+
+@lru_cache(maxsize=256)
+def _stated(digest: str, text: str) -> Contract:
+    """Kept, since all runs of an app share a few contracts, and verifying one costs as much as reading an effect. Raises _Damaged, ValueError."""
+    try:
+        body = codec.loads(text)
+        whole = contract_digest(body) == digest
+    except (ValueError, TypeError) as error:
+        raise _Damaged from error
+    if not whole:
+        raise _Damaged
+    return Contract.from_json(body)

@@ -81,6 +81,8 @@ def rest(entry: Entry, seq: int = 0, sealing: Sealing | None = None) -> Rested:
     """The entry as it is to be stored, as number `seq` of its run; 0 where it stands outside the chain, and equal ones are to be equal."""
     body = encode(entry)
     text = codec.dumps(body)
+    if sealing is None and (_fits(text) or not seq):
+        return Rested(text)  # almost always
     moved: dict[str, list[JSON]] = {}
     payloads: dict[str, Payload] = {}
     for path in () if _fits(text) or not seq else _large(kind_of(entry), body):
@@ -173,6 +175,8 @@ def key_of(body: Mapping[str, JSON]) -> str:
 
 def unsealed(body: Mapping[str, JSON], kind: str, step: str, seq: int, sealing: Sealing | None) -> dict[str, JSON]:
     """The body with its values in the clear. Raises EncryptionKeyMissing, EncryptionKeyWrong, and ValueError for what no writer wrote."""
+    if SEALED not in body:
+        return dict(body)
     clear = {name: value for name, value in body.items() if name != SEALED}
     key = key_of(body)
     if not key and SEALED in body:
@@ -235,6 +239,8 @@ def _reference(field: str, about: JSON) -> Reference:
 
 def wake(kind: str, body: Mapping[str, JSON], value_of: Callable[[Reference], JSON]) -> Entry:
     """The entry in the body of a row that is not sealed, with its values where they belong. Raises ValueError on what this version does not know."""
+    if ELSEWHERE not in body:
+        return decode(kind, body)  # almost always
     away = references(body)
     woken = {name: value for name, value in body.items() if name != ELSEWHERE}
     for reference in away:

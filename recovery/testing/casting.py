@@ -37,7 +37,9 @@ class Cast:
     effects: Mapping[str, Effect[..., Any]]
     scripted: ScriptedEnvironment | None = None
     workflow: Workflow[..., Any] | None = None
-    _inline: dict[tuple[int, bool], tuple[list[Step], list[Workflow[..., Any]]]] = field(default_factory=dict, repr=False, compare=False)
+    _inline: dict[tuple[int, bool], tuple[list[Step], list[Workflow[..., Any]]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def inline(self, steps: list[Step], *, is_async: bool) -> list[Workflow[..., Any]]:
         """The workflow of a scenario's steps, and those of its children: made once, since a process of a simulation costs less than reading their types."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from recovery import codec
@@ -305,7 +306,11 @@ def _gist(came: object) -> object:
 
 
 def decoded(rows: Sequence[Row]) -> tuple[Entry, ...]:
-    return tuple(glanced(row.kind, row.body) for row in rows)
+    return tuple(_glanced(row.kind, row.body) for row in rows)
+
+
+_glanced: Final = lru_cache(maxsize=4096)(glanced)
+"""Whoever reads the ledger changes nothing in it, and the histories of a search append the same rows again and again."""
 
 
 def in_words(entry: Entry) -> str:

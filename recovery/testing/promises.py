@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 
@@ -216,7 +217,7 @@ def i5_one_meaning(world: World) -> Problems:
             yield f"{sent.key} was sent with two meanings"
     for run_id, loaded in world.runs.items():
         for step in loaded.history.effects:
-            keys = {sent.key for sent in world.of(Left) if (sent.run_id, sent.step) == (run_id, step.step)}
+            keys = {sent.key for sent in world.of(Left) if sent.step == step.step and sent.run_id == run_id}
             if keys - {step.intent.key}:
                 yield f"{run_id}: {step.step} was sent under {sorted(keys)}, and its key is {step.intent.key}"
 
@@ -362,6 +363,7 @@ def i10_output_commit(world: World) -> Problems:
             yield f"{event.run_id}: {event.verb} by {event.process} gave an outcome before it was durable"
 
 
+@cache  # there are a handful, and each is looked at in every state
 def _epoch(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split("."))
 

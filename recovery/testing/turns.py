@@ -126,7 +126,9 @@ class TurnLock:
 
     def acquire(self) -> None:
         mine = self.turns.current
-        if self.holder != mine:
+        if self.holder is None:
+            self.holder = mine  # almost always
+        elif self.holder != mine:
             self.turns.wait_until(lambda: self.holder is None, dying=True)  # what tidies up needs it, too, and reaches no port
             self.holder = mine
         self.depth += 1

@@ -55,10 +55,17 @@ class World:
     scopes: frozenset[str] = frozenset()
     proven: set[Any] | None = None
     inboxes: Mapping[str, Sequence[Message]] = field(default_factory=dict)
+    _by_kind: dict[type[Event], list[Any]] = field(init=False, repr=False, compare=False)  # sorted once, for ten promises that ask
 
-    def of(self, kind: type[E]) -> list[E]:
+    def __post_init__(self) -> None:
+        by_kind: dict[type[Event], list[Any]] = {}
+        for event in self.events:
+            by_kind.setdefault(type(event), []).append(event)
+        object.__setattr__(self, "_by_kind", by_kind)
+
+    def of(self, kind: type[E]) -> Sequence[E]:
         """The events of one kind, in order."""
-        return [event for event in self.events if isinstance(event, kind)]
+        return self._by_kind.get(kind, ())
 
     def executions(self) -> dict[str, int]:
         counted: dict[str, int] = {}

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 
 import pydantic
 import pytest
+import rfc8785
 from annotated_types import Gt
 from freezegun import freeze_time
 from hypothesis import example, given
@@ -522,12 +523,38 @@ def test_loading_is_strict(text: str) -> None:
         loads(text)
 
 
+WELL_FORMED = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+
+
 def test_canonical_is_rfc_8785() -> None:
     # RFC 8785 section 3.2.2, its own example
     given = '{"numbers":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001],"string":"\\u20ac$\\u000F\\u000aA\'\\u0042\\u0022\\u005c\\\\\\"\\/","literals":[null,true,false]}'
     assert canonical(json.loads(given)).decode() == (
         '{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/"}'
     )
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers(-INTEGER_MAX, INTEGER_MAX)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | WELL_FORMED,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WELL_FORMED, inner, max_size=4),
+        max_leaves=12,
+    )
+)
+@example({"\uffff": 1, "\U00010000": 2, "a": -0.0})  # in UTF-16, the second key is the smaller one
+@example(['\x00\x1f\x7f"\\/\b\f\n\r\t\u2028', INTEGER_MAX, -INTEGER_MAX, True])
+def test_the_short_way_to_canonical_bytes_is_no_other_way(stored: Any) -> None:
+    assert canonical(stored) == rfc8785.dumps(stored)
+
+
+@pytest.mark.parametrize("stored", [INTEGER_MAX + 1, [-INTEGER_MAX - 1], "\ud800", math.nan, {1: 2}, {"a": {2}}], ids=repr)
+def test_what_has_no_canonical_form_is_refused_on_any_way(stored: Any) -> None:
+    with pytest.raises(ValueError):
+        canonical(stored)
 
 
 def test_a_fingerprint_ignores_order_and_nothing_else() -> None:

@@ -31,17 +31,20 @@ class Judge:
         if last[0] is stage and last[1:] == (events, keys):
             return []  # a step that nobody noticed
 
-        def remembered(journal: Journal, run_id: str) -> Loaded:
-            key = next(key for key in keys if key[0].run_id == run_id)
-            if key not in self._loaded:
-                self._loaded[key] = read(journal, run_id)
-            return self._loaded[key]
-
         try:
-            world = stage.world(remembered, self._proven)
+            world = stage.world(lambda _journal, run_id: self.read(run_id), self._proven)
         except RecoveryError as error:
             return [f"unreadable: the journal cannot be read, {type(error).__name__}: {error}"]
         return broken(world, frozenset(stage.scenario.exempt))
+
+    def read(self, run_id: str) -> Loaded:
+        """A run, as it stands in the state that was judged last. Raises what reading it raises."""
+        stage, _, keys = self._last
+        assert stage is not None, "a state was judged"
+        key = next(key for key in keys if key[0].run_id == run_id)
+        if key not in self._loaded:
+            self._loaded[key] = read(stage.journal, run_id)
+        return self._loaded[key]
 
 
 def _rows_of(journal: Journal, run_id: str) -> Any:

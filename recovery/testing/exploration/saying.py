@@ -6,6 +6,7 @@ nothing was played but what follows on the end of the wait.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +14,7 @@ from pydantic_core import to_jsonable_python
 
 from recovery.core.entries import LAPSED, Status
 from recovery.core.mail import waits_in
-from recovery.ports import Journal
-from recovery.storage.reading import read
+from recovery.storage.reading import Loaded
 from recovery.testing.exploration.branching import RUN, Moment
 from recovery.testing.moves import Send, Signal
 
@@ -40,12 +40,12 @@ class Waits:
     def unanswered(self) -> tuple[str, ...]:
         return tuple(sorted(self.left - self.answered))
 
-    def note(self, journal: Journal, moment: Moment) -> None:
+    def note(self, reading: Callable[[str], Loaded], moment: Moment) -> None:
         """Look at a moment at which nobody has anything left to say, and nobody is at work."""
         run = moment.run
         if run is None or not (run.status is Status.WAITING or run.status.settled):
             return
-        for wait in waits_in(read(journal, RUN).history):
+        for wait in waits_in(reading(RUN).history):
             known_as = f"{'the next message of' if wait.wait.value['queue'] else 'the answer to'} {wait.wait.value['name']}"
             if wait.ended is not None and wait.ended.form != LAPSED:
                 self.answered.add(known_as)

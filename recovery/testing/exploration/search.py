@@ -237,7 +237,7 @@ class Search:
             ):
                 raise ValueError(f"Undisturbed, the run ends: {report.ended.message}")
             if not known and self._branching.is_silent(moment):
-                self.waits.note(play.journal, moment)
+                self.waits.note(self._judge.read, moment)
             choices = self._branching.choices(moment, left)
             choice = choices[0] if choices else None
             pending = [Branch(tuple(play.moves), other, left, state, moment.rank) for other in choices[1:]]

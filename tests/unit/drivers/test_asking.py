@@ -169,7 +169,7 @@ def test_a_look_up_is_told_the_askers_epoch_and_a_deadline_from_now() -> None:
 def test_a_reply_to_an_attempt_whose_caller_was_cancelled_is_kept(kind: type[Send | Ask | Close], kept: int) -> None:
     place = on(booted())
     asked = place.question(asking(kind), "r", SENT_US)
-    asked.watch.abandoned.set()
+    asked.watch.abandoned = True
     asked.ask()
     assert len(place.journal.evidence("r")) == kept
 
@@ -183,7 +183,7 @@ def test_nothing_is_kept_for_a_caller_that_still_waits() -> None:
 def test_an_awaited_body_is_cancelled_itself_and_keeps_nothing() -> None:
     place = on(booted())
     asked = place.question(asking(Send, reserve_async), "r", SENT_US)
-    asked.watch.abandoned.set()
+    asked.watch.abandoned = True
     assert asked.is_async
     assert asyncio.run(asked.ask()) == 2
     assert place.journal.evidence("r") == []
