@@ -37,7 +37,7 @@ from recovery.core.inheritance import Policy
 from recovery.storage import open_journal
 from recovery.storage.reading import Loaded, read
 
-WHO = {"by": "ann", "reason": "she says so"}
+WHO: dict[str, Any] = {"by": "ann", "reason": "she says so"}
 KEYED = contracts.Keyed(window=timedelta(hours=24))
 PLACES = ("take#1", "gather#1", "gather#1/0/take#1", "gather#1/0/ok#1", "ask#1", "ask#1/again#1")
 ROUNDS_MAX = 40
