@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from recovery.core.contracts import microseconds
-from recovery.core.errors import JournalCorrupt, LeaseUnavailable, RecoveryError, RunNotFound
+from recovery.core.errors import HeadMoved, JournalCorrupt, LeaseUnavailable, OverrideRefused, RecoveryError, RunNotFound
 from recovery.core.ids import Epoch, check_run_id
 from recovery.core.operations import Boot, Now, Sleep, Use
 from recovery.core.policy import Budget, Lease, Riding
@@ -24,6 +24,9 @@ from recovery.storage.reading import Loaded, read
 from recovery.storage.resting import Sealing, is_digest, sealing_of
 
 T = TypeVar("T")
+
+NOTHING_DONE = (HeadMoved, JournalCorrupt, OverrideRefused)
+"""With these somebody gives a run up as it was."""
 
 POLL = timedelta(milliseconds=250)
 """How often a lease that is waited for is looked at."""
@@ -148,20 +151,25 @@ async def visit(world: World, claimed: RunRow, work: Callable[[Loaded], Awaitabl
 
 
 async def held_while(world: World, row: RunRow, work: Callable[[], Awaitable[T]]) -> T:
-    """Keep the lease alive during the work, and give the run up afterwards, however it ends, unless that settled it."""
+    """Keep the lease alive during the work, and give the run up afterwards, however it ends, unless that settled it. Where the work broke off, the
+    run is due: its last append may be durable all the same, and say that it rests before anybody has looked what came until then."""
+    due_us: int | None = row.updated_at_us
     settled = False
     try:
         world.hold(row)
         done = await work()
-        settled = isinstance(done, Recovered) and done.status.settled
+        settled, due_us = isinstance(done, Recovered) and done.status.settled, None
         return done
+    except NOTHING_DONE:
+        due_us = None
+        raise
     finally:
         world.drop(row)
         if not settled:
             assert row.owner is not None
             token = row.owner.token
             with around("release"):
-                await Use(lambda journal: _release(journal, row.run_id, token, row.epoch))
+                await Use(lambda journal: _release(journal, row.run_id, token, row.epoch, due_us))
 
 
 def _give_up(journal: Journal, run_id: str, token: str) -> None:
@@ -170,9 +178,9 @@ def _give_up(journal: Journal, run_id: str, token: str) -> None:
         _release(journal, run_id, token, row.epoch)
 
 
-def _release(journal: Journal, run_id: str, token: str, epoch: Epoch) -> None:
+def _release(journal: Journal, run_id: str, token: str, epoch: Epoch, due_us: int | None = None) -> None:
     """Best effort on the way out: where it fails, the dead process or the ended lease says the same."""
     try:
-        journal.release(run_id, token, epoch)
+        journal.release(run_id, token, epoch, due_us)
     except RecoveryError:
         return

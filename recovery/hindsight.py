@@ -106,7 +106,7 @@ async def record(world: World, seen: Loaded) -> Loaded:
         run, entries = loaded.run, news(loaded.history, loaded.contracts, await Now())
         if entries:
             with suppress(FencedOut):
-                await writer_of(loaded, world.token).commit(Append(tuple(entries), run.status, run.next_look_us, CONTRADICTED))
+                await writer_of(loaded, world.token).commit(Append(tuple(entries), run.status, None, CONTRADICTED, keeps_look=True))
 
     claimed = await claim(world, seen.run)
     if claimed is not None:

@@ -68,12 +68,13 @@ async def obeyed(world: World, loaded: Loaded) -> Loaded:
     for order in found:
         loaded.history.add(order)
     held = loaded.history.held
-    status, reason = run.status, run.reason
     if held is not None:
-        status, reason = Status.HELD, PAUSED if held.verb is Verb.PAUSE else held.reason
-    elif run.status is Status.HELD:
-        status, reason = standing_status(loaded.history), ""
-    await writer.commit(Append(tuple(found), status, run.next_look_us, reason))
+        wanted = Append(tuple(found), Status.HELD, None, PAUSED if held.verb is Verb.PAUSE else held.reason)
+    elif run.status is Status.HELD:  # due at once: what came while it was held is looked at now
+        wanted = Append(tuple(found), standing_status(loaded.history), found[-1].at_us)
+    else:
+        wanted = Append(tuple(found), run.status, None, run.reason, keeps_look=True)
+    await writer.commit(wanted)
     return await load(run.run_id)
 
 

@@ -1,8 +1,8 @@
-"""Offspring: how the children of a run are stored, brought on, and how their parent hears of their end.
+"""Offspring: how the children of a run are stored, brought on and cancelled.
 
 Owns what a family does, as procedures over operations: the check before a start, the one row that makes a child, its recovery on its parent's
-behalf, and the message to a parent that waits. Knows no workflow's steps. Invariants: a child's row names its parent and the step that started it,
-and is never taken for another's; a parent is told only after the child's outcome is durable.
+behalf, and the word to the children of a cancelled run. Knows no workflow's steps. Invariant: a child's row names its parent and the step that
+started it, and is never taken for another's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
-from recovery import codec
 from recovery.claims import World, find, load, owned, sealing
 from recovery.core.chain import Row, chained, genesis
 from recovery.core.child_errors import ChildOpen, ChildRefused
@@ -27,7 +26,7 @@ from recovery.core.operations import Append, Now, Op, Use
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered
 from recovery.obeying import message
-from recovery.ports import Message, NewRun, Payload, RunRow
+from recovery.ports import NewRun, Payload, RunRow
 from recovery.storage.reading import Loaded
 from recovery.storage.resting import blinded, is_digest
 from recovery.storage.resting import rest as at_rest
@@ -35,9 +34,6 @@ from recovery.storage.writer import Writer
 
 CANCELLING: Final = "cancelled"
 """The step in which a cancelled run waits for a child, below the child's start."""
-
-SETTLED: Final = "settled"
-"""The kind of message that says that a child has settled."""
 
 Bring = Callable[[World, RunRow], Coroutine[Op[Any], Any, Recovered[Any]]]
 """Brings an existing run as far as it can be brought."""
@@ -181,27 +177,6 @@ async def tell_cancelled(world: World, run_id: str, parent: str, *, by: str, rea
     await Use(lambda journal: world.tell(run_id))  # noqa: ARG005  # it reads the inbox where the store may be used
     for child in open_children((await load(run_id)).history):
         await tell_cancelled(world, child, run_id, by=by, reason=reason)
-
-
-async def tell_parent(first: Opened, run_id: str, status: Status) -> None:
-    """A child has settled, durably: wake its parent, if it waits. One that does not wait will ask by itself before it does. Safe to repeat."""
-    if not first.parent:
-        return
-    parent = await find(first.parent)
-    if parent is None or parent.status.settled or parent.status in {Status.RUNNING, Status.QUEUED}:
-        return
-    ended = Message(
-        run_id=first.parent,
-        kind=SETTLED,
-        name=run_id,
-        slot=f"child:{run_id}",
-        body=codec.dumps({"run_id": run_id, "status": status.value}),
-        at_us=await Now(),
-        token=digest_bytes(b"recovery-settled-1", first.parent.encode(), run_id.encode()),
-        by="recovery",
-    )
-    with around("deliver"):
-        await Use(lambda journal: journal.deliver(ended))
 
 
 async def given_up(row: RunRow) -> None:

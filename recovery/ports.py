@@ -156,6 +156,10 @@ class Append:
     keys: tuple[KeyClaim, ...] = ()
     contracts: tuple[tuple[str, str], ...] = ()  # (digest, canonical JSON)
     payloads: tuple[Payload, ...] = ()  # what the rows refer to
+    words: tuple[
+        Message, ...
+    ] = ()  # to other runs, each told with the rows or not at all; who does not rest needs none, and gets none
+    keeps_look: bool = False  # the run's next look stays what the row says at the commit, `next_look_us` is of no meaning
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,9 +292,7 @@ class Journal(Protocol):
     """
 
     url: str  # for people, without password
-    vault: (
-        Vault | None
-    )  # what late evidence and messages are encrypted by, and whoever chains rows encrypts these by; None: nothing is
+    vault: Vault | None  # what messages and late evidence are encrypted by, and rows by whoever chains them; None: nothing is
 
     def namespace(self) -> str:
         """The database's random name, fixed at its creation and kept in backups. Goes into keys and chains, so that asking for it is
@@ -336,9 +338,9 @@ class Journal(Protocol):
     def renew(self, run_id: str, owner: str, epoch: Epoch) -> bool:
         """Raise the lease counter. False if this owner no longer holds the run at this epoch."""
 
-    def release(self, run_id: str, owner: str, epoch: Epoch) -> bool:
-        """Give the run up (owner becomes None, status stays). A repeat returns True and changes nothing: nobody else can have released
-        this epoch. False if somebody else holds the run, or has claimed it since."""
+    def release(self, run_id: str, owner: str, epoch: Epoch, due_us: int | None = None) -> bool:
+        """Give the run up (owner becomes None, status stays). A repeat returns True and changes nothing: nobody else can have released this
+        epoch. False if somebody else has it, or has claimed it since. due_us: work broke off, and a run that rests is due from then on."""
 
     def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
         """The run row, all its journal rows in order, and its contracts by digest (JSON text), as one consistent snapshot."""
@@ -350,8 +352,9 @@ class Journal(Protocol):
         """Each member is all or nothing, and independent of the others; all are durable on return. One result per member.
 
         A repeat of an Appended member returns Appended again (its token and digest are where its last row belongs, at the head or
-        below what was appended since) and writes nothing. Claims of the same
-        key by the same run and step with the same fingerprint succeed again. A KeyTaken member leaves no key row behind."""
+        below what was appended since) and writes nothing. Claims of the same key by the same run and step with the same fingerprint
+        succeed again. A KeyTaken member leaves no key row behind. Words are delivered with the rows, as `deliver` does: a run that says at the
+        same time that it rests comes before, and is told, or after, and its writer then finds what the rows say."""
 
     def payloads(self, digests: Sequence[str]) -> dict[str, bytes]:
         """What is stored under these digests, read committed; not verified. One that is not there is left out. Bytes are stored once, however
@@ -367,9 +370,9 @@ class Journal(Protocol):
         """What `add_evidence` kept for a run, oldest first."""
 
     def deliver(self, message: Message) -> Delivery:
-        """Put a message into its run's inbox. Durable on return, and read by whoever asks for the inbox after that. It never moves the run's
-        head. A waiting run's next look comes forward to the message's time, so that whoever appends that it waits and then reads
-        the inbox misses nothing. A repeat (same run and token) is Delivered again, even if the run has settled since."""
+        """Put a message into its run's inbox. Durable on return, and read by whoever asks for the inbox after that. It never moves the head. The
+        next look of a run that rests (in doubt, held or waiting: another branch may wait for this) comes forward to the message's time: who
+        appends that it rests and then reads the inbox misses nothing. A repeat (same run and token) is Delivered again, whatever came since."""
 
     def inbox(self, run_id: str, after: int = 0) -> list[Message]:
         """The messages of a run behind a number, in the order of their numbers; read committed. None ever comes in below one that was read."""

@@ -40,6 +40,7 @@ from recovery.core.mail import Mail
 from recovery.core.operations import Append, Execute, Now, Raised, Returned, Use
 from recovery.core.order_errors import RunCancelled
 from recovery.core.orders import held_back
+from recovery.core.resting import GRAVEST_FIRST
 from recovery.core.rows import Action, ParkingReason
 from recovery.core.waiting import RESTS, heard_meanwhile, rest_again
 from recovery.definitions.recovered import Contradiction, Recovered, StepVerdict
@@ -47,7 +48,7 @@ from recovery.definitions.undoing import contradictions
 from recovery.definitions.workflow import Workflow
 from recovery.hindsight import record, reread
 from recovery.obeying import cancelled_end, disobeyed, may_end, obeyed, orders
-from recovery.offspring import Offspring, cancel_down, opened, tell_parent
+from recovery.offspring import Offspring, cancel_down, opened
 from recovery.ports import RunRow
 from recovery.storage.reading import ENDS, Loaded, read
 from recovery.storage.resting import is_digest
@@ -106,7 +107,6 @@ async def _continue(world: World, row: RunRow, if_head: str | None = None) -> Re
         row = await take(world, row)
     if row.status.settled:
         loaded = await record(world, await load(row.run_id))
-        await tell_parent(loaded.opened, row.run_id, row.status)  # who settled it may have died before
         return _settled(world, loaded.run, loaded.history, against=await _against(world, loaded))
 
     async def rest(loaded: Loaded) -> Recovered[Any]:
@@ -167,9 +167,10 @@ async def _go(
 ) -> Recovered[Any]:
     """Run the workflow from its beginning and settle the run, under our claim."""
     machine = await _machine(world, row, history, contracts, same_code=history.version == workflow.version, restored=restored)
+    assert history.opened is not None
     assert row.owner is not None
     writer = Writer(row.run_id, row.owner.token, row.epoch, row.head, row.head_digest, world.token, contracts)
-    writer.sealing = await sealing(world, row.run_id)
+    writer.parent, writer.sealing = history.opened.parent, await sealing(world, row.run_id)
     came = await _ran(world, row, machine, writer, workflow)
     if isinstance(came, Recovered):
         return came
@@ -182,7 +183,7 @@ async def _go(
         error = machine.stopped.error
         if isinstance(error, RESTS) and await heard_meanwhile(machine):  # while another branch still went on
             return await _go(world, writer.row(row), history, contracts, workflow, restored=restored)
-        if isinstance(error, RESTS) and row.status is Status.WAITING and row.head == writer.head:
+        if isinstance(error, RESTS) and row.status in GRAVEST_FIRST and row.head == writer.head:
             again = rest_again(machine, row.next_look_us, await Now())
             if again is not None:
                 await writer.commit(again)
@@ -245,8 +246,6 @@ async def _end(world: World, row: RunRow, machine: Machine, writer: Writer, ende
     await writer.commit(Append(entries, status, None, CONTRADICTED if disputed else ""))
     for entry in entries:
         history.add(entry)
-    assert history.opened is not None
-    await tell_parent(history.opened, row.run_id, status)
     against = contradictions(history, machine.contracts, machine.calls, ended.at_us)
     return _settled(world, row, history, machine, against=against)
 

@@ -18,7 +18,7 @@ _NAME = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 _DUE = (
     "owner_token IS NULL AND (status IN ('queued', 'running') OR (status IN ('in_doubt', 'waiting') AND next_look_us IS NOT NULL))"
 )
-_OWNED = "owner_token IS NOT NULL AND status IN ('queued', 'running', 'waiting')"
+_OWNED = "owner_token IS NOT NULL AND status IN ('in_doubt', 'queued', 'running', 'waiting')"
 
 
 def _named(name: str) -> str:

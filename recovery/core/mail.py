@@ -24,6 +24,9 @@ LAPSE: Final = "lapse"
 NOTE: Final = "note"
 """The kind of a message that waits in line under its topic."""
 
+SETTLED: Final = "settled"
+"""The kind of a message that says that a child has settled."""
+
 APPROVED_UNTIL: Final = "stands_until_us"
 
 

@@ -42,12 +42,14 @@ class Boot(Op[int]):
 class Append(Op[None]):
     """Make entries durable under the run's fence, all or none. Returns when they are.
 
-    rides: returns at once, and they become durable with the run's next entries, or soon without any."""
+    rides: returns at once, and they become durable with the run's next entries, or soon without any. keeps_look: who appends knows no next look of its
+    own, and the row's stays what it is by then."""
 
     entries: tuple[Entry, ...]
     status: Status
     next_look_us: int | None = None
     reason: str = ""
+    keeps_look: bool = False
     rides: bool = False
 
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from recovery.core.entries import Status
 
 GRAVEST_FIRST: Final = (Status.IN_DOUBT, Status.HELD, Status.WAITING)
+"""How a run stands of which some branch rests. Whatever it is, another branch may wait for a word: a message makes it due."""
 LESS_THAN_A_REST: Final = (Status.RUNNING, Status.QUEUED, Status.DIVERGED)  # the code has been mended since it diverged
 
 

@@ -20,7 +20,7 @@ from recovery.core.history import DecisionStep, History
 from recovery.core.ids import branch_of
 from recovery.core.instants import iso
 from recovery.core.machine import Machine
-from recovery.core.mail import APPROVED_UNTIL, LAPSE, Open, Wanted, lapsed, slot_of
+from recovery.core.mail import APPROVED_UNTIL, LAPSE, SETTLED, Open, Wanted, lapsed, slot_of
 from recovery.core.operations import Append, Deliver, Now, Poll, Use
 from recovery.core.orders import check_wanted, heed
 from recovery.core.resting import Rest
@@ -63,12 +63,22 @@ async def answered(machine: Machine, step: str, wanted: Wanted) -> Decision:
 
 
 async def heard_meanwhile(machine: Machine) -> bool:
-    """Whether something has come for a wait that this call has left: then the run can go on at once."""
-    mail = machine.mail
-    if not mail.waits:
+    """Whether something has come for a wait that this call has left, a child's end included: then the run can go on at once. Another branch may have
+    said since when to look at the run, and put that off."""
+    mail, children = machine.mail, _awaited(machine)
+    if not mail.waits and not children:
         return False
     await _read_on(machine)
+    if any(message.kind == SETTLED and message.name in children for message in mail.come.values()):
+        return True
     return any(mail.next(machine.history, open_) is not None for open_ in mail.waits.values())
+
+
+def _awaited(machine: Machine) -> set[str]:
+    """The children for which a branch rests."""
+    history = machine.history
+    found = {said.value["run_id"] for step, said in history.awaited.items() if branch_of(step) in machine.rests}
+    return found - history.adopted.keys()
 
 
 def rest_again(machine: Machine, looks_us: int | None, now_us: int) -> Append | None:

@@ -179,7 +179,9 @@ class Wiring:
     def _orphaned(self, row: RunRow) -> bool:
         """Whether nobody works on a run that somebody should: a run that waits has let its owner go on purpose."""
         dead = row.owner is not None and self.proven_dead(row.owner)
-        return (row.status is Status.RUNNING and (row.owner is None or dead)) or (row.status is Status.WAITING and dead)
+        return (row.status is Status.RUNNING and (row.owner is None or dead)) or (
+            row.status in {Status.WAITING, Status.IN_DOUBT} and dead
+        )
 
     def info(self, row: RunRow) -> RunInfo:
         """The run row for people."""

@@ -43,7 +43,20 @@ CLAIM_LOCKED: Final = (
 )
 """For runs whose rows are locked, and were seen to be nobody's behind that lock."""
 RENEW: Final = sa.update(run).where(*say.HELD_BY).values(lease_counter=run.c.lease_counter + 1).returning(run.c.number)
-RELEASE: Final = sa.update(run).where(*say.HELD_BY).values(owner_token=None, crashes=0).returning(run.c.number)
+_due: Final = bindparam("due_us", type_=sa.BigInteger)
+RELEASE: Final = (
+    sa.update(run)
+    .where(*say.HELD_BY)
+    .values(
+        owner_token=None,
+        crashes=0,
+        next_look_us=sa.case(
+            (sa.and_(say.RESTS, sa.or_(run.c.next_look_us.is_(None), run.c.next_look_us > _due)), _due), else_=run.c.next_look_us
+        ),
+    )
+    .returning(run.c.number)
+)
+"""Where nothing broke off `due_us` is NULL, than which nothing is greater: the next look stays."""
 
 
 def claim_of(seen: RunRow, owner: Owner, lease_term_us: int, at_us: int) -> dict[str, Any]:

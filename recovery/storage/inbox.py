@@ -2,22 +2,22 @@
 
 Owns the statements and the order of one delivery. Knows nothing of retries or of what messages mean. Invariant: a delivery takes the lock of the
 run's row first. So the messages of one run get rising numbers in the order of their commits; none reaches a run that has settled; and an append that
-says that the run waits is either seen, and woken, or comes later and then finds the message.
+says that the run rests is either seen, and woken, or comes later and then finds the message.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
-from recovery.core.entries import Status
 from recovery.core.errors import JournalCorrupt
 from recovery.ports import Delivered, Delivery, Message, NotOpen, SlotTaken
 from recovery.storage.schema import inbox, run
-from recovery.storage.statements import to_run
+from recovery.storage.statements import RESTING, RESTS, to_run
 
 _LOCKED: Final = sa.select(run).where(run.c.run_id == bindparam("run_id")).with_for_update(key_share=True)
 """FOR NO KEY UPDATE on PostgreSQL; on SQLite the transaction has the file's lock already."""
@@ -36,7 +36,7 @@ _WAKE: Final = (
     sa.update(run)
     .where(
         run.c.number == bindparam("of_number"),
-        run.c.status == Status.WAITING.value,
+        RESTS,
         run.c.next_look_us.is_(None) | (run.c.next_look_us > bindparam("new_look_us")),
     )
     .values(next_look_us=bindparam("new_look_us"))
@@ -61,6 +61,13 @@ def deliver(connection: sa.Connection, message: Message) -> Delivery:
     connection.execute(_INSERT, _columns(stored) | {"run": number})
     connection.execute(_WAKE, {"of_number": number, "new_look_us": message.at_us})
     return Delivered(stored)
+
+
+def tell(connection: sa.Connection, words: Iterable[Message]) -> None:
+    """Deliver what an append says to other runs, in its transaction, to those that rest."""
+    for word in words:
+        if connection.execute(RESTING, {"run_id": word.run_id}).first() is not None:
+            deliver(connection, word)
 
 
 def behind(connection: sa.Connection, run_id: str, after: int) -> list[Message]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from recovery.core.chain import Row
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
+from recovery.core.resting import GRAVEST_FIRST
 from recovery.ports import (
     Append,
     Appended,
@@ -37,7 +38,7 @@ from recovery.ports import (
     Vault,
     Wanted,
 )
-from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealing_of
+from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealed_words, sealing_of
 from recovery.storage.rules import GOES_ON, check_rises, check_rows, first_taken, is_due, urgency, wants
 
 
@@ -174,11 +175,11 @@ class MemoryJournal:
                 held.row = replace(held.row, lease_counter=held.row.lease_counter + 1)
             return held is not None
 
-    def release(self, run_id: str, owner: str, epoch: Epoch) -> bool:
+    def release(self, run_id: str, owner: str, epoch: Epoch, due_us: int | None = None) -> bool:
         with self._lock:
             held = self._held(run_id, owner, epoch)
             if held is not None:
-                held.row = replace(held.row, owner=None, crashes=0)
+                held.row = replace(held.row if due_us is None else _woken(held.row, due_us), owner=None, crashes=0)
             there = self._runs.get(run_id)
             return there is not None and there.row.owner is None and there.row.epoch == epoch
 
@@ -195,8 +196,9 @@ class MemoryJournal:
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         for member in batch:
             check_rows(member.run_id, member.head, member.rows)
+        sealed = [sealed_words(self, member) for member in batch]
         with self._lock:
-            return [self._append_one(member) for member in batch]
+            return [self._append_one(member) for member in sealed]
 
     def payloads(self, digests: Sequence[str]) -> dict[str, bytes]:
         with self._lock:
@@ -217,28 +219,28 @@ class MemoryJournal:
 
     def deliver(self, message: Message) -> Delivery:
         sealing = sealing_of(self, message.run_id)
-        return opened_delivery(self._deliver(sealed_message(message, sealing)), sealing)
+        sealed = sealed_message(message, sealing)
+        with self._lock:
+            came = self._deliver(sealed)
+        return opened_delivery(came, sealing)
 
     def _deliver(self, message: Message) -> Delivery:
-        with self._lock:
-            there = self._runs.get(message.run_id)
-            if there is None:
-                return NotOpen(None)
-            mine = [kept for kept in self._inbox if kept.run_id == message.run_id]
-            same = next((kept for kept in mine if kept.token == message.token), None)
-            if same is not None:
-                return Delivered(same)
-            if there.row.status.settled:
-                return NotOpen(there.row)
-            first = next((kept for kept in mine if message.slot and kept.slot == message.slot), None)
-            if first is not None:
-                return SlotTaken(first)
-            stored = replace(message, number=len(mine) + 1)
-            self._inbox.append(stored)
-            look_us = there.row.next_look_us
-            if there.row.status is Status.WAITING and (look_us is None or look_us > message.at_us):
-                there.row = replace(there.row, next_look_us=message.at_us)
-            return Delivered(stored)
+        there = self._runs.get(message.run_id)
+        if there is None:
+            return NotOpen(None)
+        mine = [kept for kept in self._inbox if kept.run_id == message.run_id]
+        same = next((kept for kept in mine if kept.token == message.token), None)
+        if same is not None:
+            return Delivered(same)
+        if there.row.status.settled:
+            return NotOpen(there.row)
+        first = next((kept for kept in mine if message.slot and kept.slot == message.slot), None)
+        if first is not None:
+            return SlotTaken(first)
+        stored = replace(message, number=len(mine) + 1)
+        there.row = _woken(there.row, message.at_us)  # first: an interrupt between the two wakes somebody in vain
+        self._inbox.append(stored)
+        return Delivered(stored)
 
     def inbox(self, run_id: str, after: int = 0) -> list[Message]:
         sealing = sealing_of(self, run_id)
@@ -315,6 +317,10 @@ class MemoryJournal:
         there.contracts.update(member.contracts)
         self._refer(there, member.payloads)
         there.rows[there.row.head :] = member.rows
+        for word in member.words:  # an interrupt behind one of them has told it too early, which wakes somebody in vain
+            listener = self._runs.get(word.run_id)
+            if listener is not None and listener.row.status in GRAVEST_FIRST:
+                self._deliver(word)
         # The next line is the commit: rows behind a head are nobody's, so that an interrupt before it leaves nothing half-written.
         there.row = replace(
             there.row,
@@ -323,9 +329,16 @@ class MemoryJournal:
             status=member.status,
             reason=member.reason,
             updated_at_us=member.at_us,
-            next_look_us=member.next_look_us,
+            next_look_us=there.row.next_look_us if member.keeps_look else member.next_look_us,
         )
         return Appended()
+
+
+def _woken(row: RunRow, at_us: int) -> RunRow:
+    """The row of a run that is due from `at_us` on at the latest, if it rests."""
+    if row.status not in GRAVEST_FIRST or (row.next_look_us is not None and row.next_look_us <= at_us):
+        return row
+    return replace(row, next_look_us=at_us)
 
 
 def _place(claim: KeyClaim) -> tuple[str, str, str]:

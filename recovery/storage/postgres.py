@@ -19,7 +19,7 @@ from sqlalchemy.exc import ArgumentError
 
 from recovery.core.errors import SchemaMismatch, StoreUnavailable, StoreUrlError
 from recovery.ports import Append, Appended, AppendResult, NewRun
-from recovery.storage import forks, payloads
+from recovery.storage import forks, inbox, payloads
 from recovery.storage import statements as say
 from recovery.storage.faults import MIGRATE, WRITING, translated
 from recovery.storage.place import tables_at, text
@@ -70,7 +70,7 @@ APPEND: Final = text("""
 WITH want AS MATERIALIZED (
     SELECT * FROM json_to_recordset(CAST(:members AS json)) AS w (
         member int, run_id text, owner text, incarnation bigint, n bigint, base bigint,
-        head bigint, head_digest text, status text, reason text, at_us bigint, next_look_us bigint)
+        head bigint, head_digest text, status text, reason text, at_us bigint, next_look_us bigint, keeps_look boolean)
 ), held AS MATERIALIZED (
     -- Row locks first, in one order for everybody: two batches can then wait for each other, but not in a circle.
     -- One look into the index per member: a join is planned as a scan while the table is small, and the plan is kept while it grows.
@@ -104,7 +104,8 @@ WITH want AS MATERIALIZED (
             SELECT environment, scope, key, fingerprint, run_id, step FROM owned))
 ), fence AS (
     UPDATE {run} AS run SET head = w.head, head_digest = w.head_digest, status = w.status, reason = w.reason,
-                   updated_at_us = w.at_us, next_look_us = w.next_look_us
+                   updated_at_us = w.at_us,
+                   next_look_us = CASE WHEN w.keeps_look THEN run.next_look_us ELSE w.next_look_us END
     FROM fit AS w
     WHERE run.number = w.number AND run.number = ANY (ARRAY (SELECT number FROM fit)) AND run.owner_token = w.owner
       AND run.epoch_incarnation = w.incarnation AND run.epoch_n = w.n AND run.head = w.base
@@ -125,6 +126,13 @@ WITH want AS MATERIALIZED (
 )
 SELECT member, number FROM fence
 """)
+
+_LOCKED: Final = text("""
+SELECT locked.number
+FROM (SELECT run_id FROM json_array_elements_text(CAST(:runs AS json)) AS w (run_id) ORDER BY run_id) AS w CROSS JOIN LATERAL (
+    SELECT run.number FROM {run} AS run WHERE run.run_id = w.run_id FOR NO KEY UPDATE) AS locked
+""")
+"""The rows of runs, locked in the order in which APPEND locks them. Statements behind it see all that was said before it had them."""
 
 _OPEN: Final = text("""
 INSERT INTO {journal} (run, seq, kind, step, body, epoch_incarnation, epoch_n, token, digest)
@@ -264,11 +272,17 @@ class PostgresDatabase:
         """Which members the statement wrote. A member with several keys is alone in its group, so that it can be rolled back."""
         parameters = _parameters(batch, group)
         large = any(batch[index].payloads for index in group)
-        if len(batch[group[0]].keys) <= 1 and not large:
+        told = {word.run_id for index in group for word in batch[index].words}
+        if len(batch[group[0]].keys) <= 1 and not large and not told:
             with self._autocommit.connect() as connection:
                 return set(connection.execute(APPEND, parameters).scalars())
         with self._engine.connect() as connection:
+            if told:  # who is told has said by now whether it rests, or says so behind us and then finds our rows
+                runs = json.dumps([*told.union(batch[index].run_id for index in group)])
+                connection.execute(_LOCKED, {"runs": runs}).all()
             written = {row.member: row.number for row in connection.execute(APPEND, parameters).all()}
+            for index in written:
+                inbox.tell(connection, batch[index].words)
             # Behind the fence: whoever waits for a payload's row holds the rows of its runs, as one who forgets does.
             payloads.refer(connection, ((number, item) for index, number in written.items() for item in batch[index].payloads))
             # One key lost: the others that were just inserted must go, too.
@@ -314,6 +328,7 @@ def _parameters(batch: Sequence[Append], group: list[int]) -> dict[str, str]:
                 "reason": member.reason,
                 "at_us": member.at_us,
                 "next_look_us": member.next_look_us,
+                "keeps_look": member.keeps_look,
             }
         )
         keys += [say.key_columns(member.run_id, claim) | {"member": index} for claim in member.keys]

@@ -18,7 +18,7 @@ from recovery.core.entries import JSON, Entry, Observation, decode, encode, kind
 from recovery.core.ids import Epoch, digest_bytes
 from recovery.core.key_errors import EncryptionKeyMissing
 from recovery.core.showing import Withheld
-from recovery.ports import Delivered, Delivery, Evidence, Journal, Message, Payload, SlotTaken, Vault
+from recovery.ports import Append, Delivered, Delivery, Evidence, Journal, Message, Payload, SlotTaken, Vault
 from recovery.storage.contents import BY_NAME, EMPTY, TEXTS, UNTOLD, Path, at, put, values_in
 
 INLINE_MAX: Final = 64 * 1024
@@ -124,6 +124,13 @@ def sealed_message(message: Message, sealing: Sealing | None) -> Message:
     vault = sealing.vault
     text = b64encode(vault.wrap(message.body.encode(), _about_message(message, sealing))).decode()
     return replace(message, body=codec.dumps({SEALED: {"key": vault.current, "text": text}}))
+
+
+def sealed_words(journal: Journal, member: Append) -> Append:
+    """An append with what it says to other runs, as `sealed_message` stores it."""
+    if not member.words:
+        return member
+    return replace(member, words=tuple(sealed_message(word, sealing_of(journal, word.run_id)) for word in member.words))
 
 
 def opened_message(message: Message, sealing: Sealing | None) -> Message:

@@ -43,8 +43,8 @@ def first_taken(member: Append, owner_of: Callable[[KeyClaim], KeyOwner | None])
     return None
 
 
-GOES_ON: Final = frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING})
-"""What a worker brings on."""
+GOES_ON: Final = frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING, Status.IN_DOUBT})
+"""What a worker brings on. Of a run in doubt another branch may: it is due if something came for it, and an owner may have died with it."""
 
 
 def is_due(row: RunRow) -> bool:

@@ -31,7 +31,7 @@ DUE_PREDICATE: Final = (
 )
 """Nobody has the run, and a worker can bring it on: now, or from its next look on. Literal, as above."""
 
-OWNED_PREDICATE: Final = "owner_token IS NOT NULL AND status IN ('queued', 'running', 'waiting')"
+OWNED_PREDICATE: Final = "owner_token IS NOT NULL AND status IN ('in_doubt', 'queued', 'running', 'waiting')"
 """Somebody has the run, or died with it."""
 
 _STATUS_PREDICATE: Final = f"status IN ({', '.join(repr(status.value) for status in sorted(Status))})"

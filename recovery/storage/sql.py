@@ -18,7 +18,7 @@ from recovery.storage import claiming, due, inbox, payloads
 from recovery.storage import statements as say
 from recovery.storage.database import Database
 from recovery.storage.interruption import attended
-from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealing_of
+from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealed_words, sealing_of
 from recovery.storage.retry import persistently
 from recovery.storage.rules import check_rises, check_rows
 
@@ -121,10 +121,12 @@ class SqlJournal:
 
         return self._write(renewed)
 
-    def release(self, run_id: str, owner: str, epoch: Epoch) -> bool:
+    def release(self, run_id: str, owner: str, epoch: Epoch, due_us: int | None = None) -> bool:
+        held = say.held_by(run_id, owner, epoch) | {"due_us": due_us}
+
         def released() -> bool:
             with self._database.writing() as connection:
-                if connection.execute(claiming.RELEASE, say.held_by(run_id, owner, epoch)).first() is not None:
+                if connection.execute(claiming.RELEASE, held).first() is not None:
                     return True
             row = self._found(run_id)  # it was not ours; or we have released it already, and never heard of it
             return row is not None and row.owner is None and row.epoch == epoch
@@ -147,7 +149,8 @@ class SqlJournal:
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         for member in batch:
             check_rows(member.run_id, member.head, member.rows)
-        return self._write(lambda: self._database.append(batch))
+        sealed = [sealed_words(self, member) for member in batch]
+        return self._write(lambda: self._database.append(sealed))
 
     def first_rows(self, run_ids: Sequence[str]) -> dict[str, Row]:
         def found() -> dict[str, Row]:

@@ -24,7 +24,7 @@ from sqlalchemy.dialects.sqlite import insert
 
 from recovery.core.errors import InvariantViolated, SchemaMismatch, StoreUrlError
 from recovery.ports import Append, Appended, AppendResult, NewRun
-from recovery.storage import forks, payloads
+from recovery.storage import forks, inbox, payloads
 from recovery.storage import statements as say
 from recovery.storage.compiled import Compiled, bare, commit, cursor_of
 from recovery.storage.faults import MIGRATE, passing
@@ -76,6 +76,7 @@ class _Hot:
 
         self._fence = compiled(say.FENCE)
         self._fence_at_work = compiled(say.FENCE_AT_WORK)
+        self.resting = compiled(say.RESTING)
         self.key_owner = compiled(say.KEY_OWNER)
         self._insert_keys = compiled(_INSERT_KEYS)
         self._insert_contracts = compiled(_INSERT_CONTRACTS)
@@ -284,6 +285,8 @@ class SqliteDatabase:
             return False
         with self._lock, bare(self._writer) as cursor:
             for member in batch:
+                if any(self._hot.resting.first(cursor, {"run_id": word.run_id}) for word in member.words):
+                    return False
                 if first_taken(member, lambda claim: self._hot.key_owner.first(cursor, say.key_place(claim))):
                     return False
                 if (fenced := self._hot.fenced(cursor, member)) is None:
@@ -304,6 +307,7 @@ class SqliteDatabase:
             return reason
         payloads.refer(connection, ((number, item) for item in member.payloads))
         self._hot.insert_member(cursor_of(connection), number, member)
+        inbox.tell(connection, member.words)
         return Appended()
 
     def now_us(self) -> int:

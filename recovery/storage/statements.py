@@ -17,6 +17,7 @@ from recovery.core.entries import Status
 from recovery.core.errors import JournalCorrupt
 from recovery.core.ids import Epoch, digest_bytes
 from recovery.core.instants import LATEST_US
+from recovery.core.resting import GRAVEST_FIRST
 from recovery.ports import (
     Append,
     Appended,
@@ -73,7 +74,7 @@ EVIDENCE: Final = sa.select(evidence).where(evidence.c.run_id == bindparam("run_
 
 OWNER: Final = ("owner_token", "owner_host", "owner_boot_id", "owner_pid_namespace", "owner_pid", "owner_process_start")
 _STATUSES: Final = frozenset(status.value for status in Status)
-_MOVED: Final = ("head", "head_digest", "status", "reason", "updated_at_us", "next_look_us")
+_MOVED: Final = ("head", "head_digest", "status", "reason", "updated_at_us")
 
 HELD_BY: Final = (
     run.c.run_id == bindparam("of_run"),
@@ -82,10 +83,17 @@ HELD_BY: Final = (
     run.c.epoch_n == bindparam("of_n"),
 )
 
+RESTS: Final = run.c.status.in_([sa.literal_column(repr(status.value)) for status in GRAVEST_FIRST])
+"""Whether a run rests: literal, as `schema.DUE_PREDICATE`."""
+RESTING: Final = sa.select(run.c.number).where(run.c.run_id == bindparam("run_id"), RESTS)
+
 FENCE: Final = (
     sa.update(run)
     .where(*HELD_BY, run.c.head == bindparam("of_head"))
-    .values({name: bindparam(f"new_{name}") for name in _MOVED})
+    .values(
+        next_look_us=sa.case((bindparam("keeps_look", type_=sa.Boolean), run.c.next_look_us), else_=bindparam("new_next_look_us")),
+        **{name: bindparam(f"new_{name}") for name in _MOVED},
+    )
     .returning(run.c.number)
 )
 """The compare-and-set that an append stands on. No row: nothing of the member may be written."""
@@ -173,6 +181,7 @@ def fence_of(member: Append) -> dict[str, Any]:
         "new_reason": member.reason,
         "new_updated_at_us": member.at_us,
         "new_next_look_us": member.next_look_us,
+        "keeps_look": member.keeps_look,
     }
 
 

@@ -1,8 +1,9 @@
 """The writer's end of one run: turns entries into one compare-and-set, and reads what came of it.
 
-Owns the writer's view of the head, and what rides: entries that become durable with the next ones. Does no I/O of its own: it awaits operations.
-Invariants: entries become durable in the order in which they came, and none before all that came earlier; sequence and digest advance only with an
-append that is known to be durable; after one whose fate is unknown or that was refused, the writer is finished and every later use raises.
+Owns the writer's view of the head, what rides (entries that become durable with the next ones), and that a parent is told of its child's end by the
+append that makes it durable. Does no I/O of its own: it awaits operations. Invariants: entries become durable in the order in which they came, and none
+before all that came earlier; sequence and digest advance only with an append that is known to be durable; after one whose fate is unknown or that
+was refused, the writer is finished and every later use raises.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from recovery.core.contracts import Contract
 from recovery.core.effect_errors import KeyReused
 from recovery.core.entries import Entry, Intent, Observation, Settled, Source, Status, kind_of, step_of
 from recovery.core.errors import FencedOut, InvariantViolated
-from recovery.core.ids import Epoch
+from recovery.core.ids import Epoch, digest_bytes
+from recovery.core.mail import SETTLED
 from recovery.core.operations import Append as Wanted
 from recovery.core.operations import Commit, Now, Use, bracket_of
 from recovery.crashpoints import around
-from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Journal, KeyClaim, Payload, RunRow
+from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Journal, KeyClaim, Message, Payload, RunRow
 from recovery.storage.reading import Loaded
 from recovery.storage.resting import Sealing, blinded, late_item, rest
 
@@ -33,7 +35,8 @@ OUTSIDE: Final = frozenset({Source.LATE, Source.PUSH})
 
 @dataclass(slots=True)
 class Writer:
-    """Where a claimed run's journal ends. `contracts`: what intents may refer to, by digest; stored with the first that does."""
+    """Where a claimed run's journal ends. `contracts`: what intents may refer to, by digest; stored with the first that does. parent: the run that
+    started it, "" for none."""
 
     run_id: str
     owner: str
@@ -48,6 +51,7 @@ class Writer:
     failed: Exception | None = None  # why it is finished: whoever rides hears of it late
     aboard: list[Entry] = field(default_factory=list)  # what rides, in order
     lines: list[Callable[[], None]] = field(default_factory=list)  # what is said once that is durable
+    parent: str = ""
     sealing: Sealing | None = None  # how what it writes is encrypted
 
     def __post_init__(self) -> None:
@@ -141,6 +145,21 @@ class Writer:
             ),
             contracts=tuple((digest, codec.dumps(self.contracts[digest].to_json())) for digest in new),
             payloads=tuple(payloads.values()),
+            words=(self._ending(wanted.status, at_us),) if self.parent and wanted.status.settled and not self.ended else (),
+            keeps_look=wanted.keeps_look,
+        )
+
+    def _ending(self, status: Status, at_us: int) -> Message:
+        """That this run has settled, for its parent, if that rests: one that does not will ask by itself before it does."""
+        return Message(
+            run_id=self.parent,
+            kind=SETTLED,
+            name=self.run_id,
+            slot=f"child:{self.run_id}",
+            body=codec.dumps({"run_id": self.run_id, "status": status.value}),
+            at_us=at_us,
+            token=digest_bytes(b"recovery-settled-1", self.parent.encode(), self.run_id.encode()),
+            by="recovery",
         )
 
     def settle(self, append: Append, result: AppendResult) -> None:
@@ -179,6 +198,7 @@ def writer_of(loaded: Loaded, token: Callable[[], str]) -> Writer:
         token,
         dict(loaded.contracts),
         run.status.settled,
+        parent=loaded.opened.parent,
         sealing=loaded.sealing,
     )
 

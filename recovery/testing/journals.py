@@ -6,7 +6,7 @@ and only if the store committed it, whether or not anybody heard so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, TypeVar
@@ -158,8 +158,8 @@ class ProcessJournal:
     def renew(self, run_id: str, owner: str, epoch: Epoch) -> bool:
         return self._write(lambda journal: journal.renew(run_id, owner, epoch))
 
-    def release(self, run_id: str, owner: str, epoch: Epoch) -> bool:
-        return self._write(lambda journal: journal.release(run_id, owner, epoch))
+    def release(self, run_id: str, owner: str, epoch: Epoch, due_us: int | None = None) -> bool:
+        return self._write(lambda journal: journal.release(run_id, owner, epoch, due_us))
 
     def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
         return self._read(lambda journal: journal.load(run_id))
@@ -305,7 +305,7 @@ def _gist(came: object) -> object:
             return came
 
 
-def decoded(rows: Sequence[Row]) -> tuple[Entry, ...]:
+def decoded(rows: Iterable[Row]) -> tuple[Entry, ...]:
     return tuple(_glanced(row.kind, row.body) for row in rows)
 
 

@@ -24,7 +24,6 @@ from recovery.core.entries import (
     OutcomeKind,
     Override,
     Settled,
-    Status,
     Verb,
     Verdict,
     encode,
@@ -33,6 +32,7 @@ from recovery.core.history import EffectStep
 from recovery.core.ids import ROOT, branch_of
 from recovery.core.judgement import NAME_TAKEN
 from recovery.core.mail import Mail, Open, Wanted, waits_in
+from recovery.core.resting import GRAVEST_FIRST
 from recovery.core.rows import Action
 from recovery.core.steps import lies_in
 from recovery.ports import Message
@@ -257,8 +257,7 @@ def i8_it_ends(world: World) -> Problems:
         if call.budget_us is not None and call.took_us > call.budget_us + sending_us:
             yield f"{call.run_id}: {call.verb} by {call.process} took {call.took_us} us of virtual time; its budget is {call.budget_us}"
     for run_id, loaded in world.runs.items():
-        if _let_go(world, run_id):
-            yield from _overlooked(loaded, world.inboxes.get(run_id, ()))
+        yield from _overlooked(world, loaded, world.inboxes.get(run_id, ()))
         for effect in loaded.history.effects:
             free = {AnswerKind.NOT_SENT, AnswerKind.IN_FLIGHT}  # it never left, or met a copy at work, which time bounds
             unspent = {noted.observation.attempt for noted in effect.observations if noted.answer.kind in free}
@@ -275,19 +274,12 @@ def i8_it_ends(world: World) -> Problems:
             yield from _left_hanging(run_id, loaded)
 
 
-def _let_go(world: World, run_id: str) -> bool:
-    """Whether the last call about a run has ended, and not because it lost its database: what such a one wrote last may be there, and it has told its
-    caller to call again."""
-    about = [event for event in world.events if isinstance(event, Claimed | Ended) and event.run_id == run_id]
-    calls = [event for event in about if isinstance(event, Claimed) or event.verb in {"run", "recover"}]
-    return bool(calls) and isinstance(calls[-1], Ended) and calls[-1].error != "StoreUnavailable"
-
-
-def _overlooked(loaded: Loaded, inbox: Sequence[Message]) -> Problems:
-    """A run that was let go is due where its answer has come: else nobody who looks for what is due would go on with it."""
+def _overlooked(world: World, loaded: Loaded, inbox: Sequence[Message]) -> Problems:
+    """A run that was let go is due where its answer has come, or the end of a child that it waits for: else nobody who looks for what is due would go on
+    with it. One that has an owner is looked at when that is gone, and one that a person holds, when it is released."""
     run, history, mail = loaded.run, loaded.history, Mail()
     mail.arrived(inbox)
-    if run.status is not Status.WAITING or run.owner is not None:
+    if run.status not in GRAVEST_FIRST or run.owner is not None or history.held is not None:
         return
     for known in waits_in(history):
         value = known.wait.value
@@ -295,6 +287,12 @@ def _overlooked(loaded: Loaded, inbox: Sequence[Message]) -> Problems:
         message = mail.next(history, Open(known.wait, wanted)) if known.ended is None else None
         if message is not None and (run.next_look_us is None or run.next_look_us > message.at_us):
             yield f"{run.run_id}: {known.step} is answered in message {message.number}, and the run is not due"
+    for step, said in history.awaited.items():
+        child = world.runs.get(said.value["run_id"])
+        if step in history.steps or child is None or child.history.ended is None:
+            continue
+        if run.next_look_us is None or run.next_look_us > child.run.updated_at_us:
+            yield f"{run.run_id}: {step} waits for child {child.run.run_id}, which has settled, and the run is not due"
 
 
 def _left_hanging(run_id: str, loaded: Loaded) -> Problems:

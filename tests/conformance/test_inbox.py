@@ -9,6 +9,7 @@ from itertools import count
 import pytest
 
 from recovery.core.entries import Status
+from recovery.core.resting import GRAVEST_FIRST
 from recovery.ports import Appended, Delivered, Journal, Message, NotOpen, RunRow, SlotTaken, Stub
 from tests.conformance.making import appended, member, opened
 
@@ -84,15 +85,17 @@ def test_a_message_moves_no_head(journal: Journal) -> None:
     assert journal.append([member(run)]) == [Appended()]
 
 
+@pytest.mark.parametrize("status", GRAVEST_FIRST)
 @pytest.mark.parametrize(("look_us", "then_us"), [(None, 50), (1_000, 50), (10, 10)])
-def test_a_message_wakes_a_run_that_waits(journal: Journal, look_us: int | None, then_us: int) -> None:
-    run = waiting(journal, opened(journal), look_us)
+def test_a_message_wakes_a_run_that_rests(journal: Journal, status: Status, look_us: int | None, then_us: int) -> None:
+    """Whatever the gravest of its branches rests on: another one may wait for this."""
+    run = appended(journal, member(opened(journal), status=status, next_look_us=look_us))
     journal.deliver(message())
     assert journal.find("run-1") == replace(run, next_look_us=then_us)
 
 
-@pytest.mark.parametrize("status", [Status.RUNNING, Status.IN_DOUBT, Status.HELD])
-def test_a_message_wakes_no_run_that_does_not_wait(journal: Journal, status: Status) -> None:
+@pytest.mark.parametrize("status", [Status.RUNNING, Status.QUEUED, Status.DIVERGED])
+def test_a_message_wakes_no_run_that_does_not_rest(journal: Journal, status: Status) -> None:
     run = appended(journal, member(opened(journal), status=status, next_look_us=1_000))
     journal.deliver(message())
     assert journal.find("run-1") == run

@@ -107,3 +107,39 @@ def test_a_parent_waits_for_a_child_that_another_process_works_on(stage: Stage) 
     [message] = stage.journal.inbox(story.run_id)
     assert (message.kind, message.name) == ("settled", child.run_id)
     brought_to_its_end(story)
+
+
+DIES = [("append.ended.after:2", *PLACES[0]), ("append.ended.after:2", *PLACES[1]), ("", *PLACES[2])]
+"""Behind the commit that settles the child, and in front of it."""
+
+
+@pytest.mark.parametrize(("kill", "kind", "colour"), DIES)
+def test_a_parent_that_rests_is_due_as_soon_as_its_child_has_settled_whoever_dies_then(
+    request: pytest.FixtureRequest, kill: str, kind: str, colour: str
+) -> None:
+    """Once, the child's worker had to live a little longer, to tell the parent in a commit of its own."""
+    stage: Stage = request.getfixturevalue(f"{kind}_stage")
+    story = stage.new_run("family", colour)
+    killed(story.work("run", "send.before:1"))
+    child = dataclasses.replace(story, run_id=f"{story.run_id}.child", durable=[])
+    with started(child.child("recover", armed=kill, stop_at="append.ended.before:2", lease=HOUR)) as (other,):
+        other.wait_until_stopped()
+        waits = story.work("recover", wait=0.0)
+        assert (waits.returncode, waits.report["error"]) == (4, "ChildOpen"), waits
+        rested = stage.journal.find(story.run_id)
+        assert rested is not None
+        if kill:
+            other.go_on()
+            killed(other.wait())
+    row, there = stage.journal.find(story.run_id), stage.journal.find(child.run_id)
+    assert row is not None
+    assert there is not None
+    assert there.status is (Status.COMPLETED if kill else Status.RUNNING)
+    if kill:
+        assert (row.next_look_us or 0) < (rested.next_look_us or 0)
+    else:
+        assert row == rested
+    assert [(message.kind, message.name) for message in stage.journal.inbox(story.run_id)] == [("settled", child.run_id)] * bool(
+        kill
+    )
+    brought_to_its_end(story)

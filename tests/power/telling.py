@@ -53,8 +53,8 @@ class TellingJournal:
             self._tell({"claimed": row.run_id, "epoch": [row.epoch.incarnation, row.epoch.n]})
         return row
 
-    def release(self, run_id: str, owner: str, epoch: Epoch) -> bool:
-        released = self._inner.release(run_id, owner, epoch)
+    def release(self, run_id: str, owner: str, epoch: Epoch, due_us: int | None = None) -> bool:
+        released = self._inner.release(run_id, owner, epoch, due_us)
         self._tell({"released": run_id})
         return released
 

@@ -100,12 +100,13 @@ class Choice:
 @dataclass(frozen=True, slots=True)
 class Moment:
     """What the choices depend on. active: who went on last, if it stands still. others: who stands still beside it. branches: those of its own that could
-    go on, too. started: recoverers. said: how many words people have said."""
+    go on, too. children: runs that the run has started and that are open. started: recoverers. said: how many words people have said."""
 
     run: RunRow | None
     active: str | None
     others: tuple[str, ...]
     branches: tuple[int, ...]
+    children: tuple[str, ...]
     started: int
     rank: int
     held: int
@@ -177,22 +178,24 @@ class Branching:
         for other in at.others:
             yield Choice(_goes_on(other), FAULT, Before.SHARED)
         if at.run is not None and not at.run.status.settled:
-            yield Choice(self._recoverer(at), Bounds(1, 1), Before.SHARED)
+            for run_id in (RUN, *at.children):
+                yield Choice(self._recoverer(at, run_id), Bounds(1, 1), Before.SHARED)
 
     def _successors(self, at: Moment) -> Iterator[Choice]:
         """Nobody is at work: whoever stands still may go on, and the next recoverer may come."""
         for other in at.others:
             yield Choice(_goes_on(other))
         if at.run is None or not at.run.status.settled:
-            yield Choice(self._recoverer(at), Bounds(0, 1))
+            for run_id in (RUN, *at.children):  # anybody may recover a child by itself
+                yield Choice(self._recoverer(at, run_id), Bounds(0, 1))
             if at.run is not None and at.run.next_look_us is not None and at.run.next_look_us > at.now_us and at.rank == 0:
                 yield Choice(said(advance=timedelta(microseconds=at.run.next_look_us - at.now_us)), FREE, Before.ANY, 1)
             if self._ages and at.run is not None and at.rank == 0:  # that a process is gone is not noticed at once
                 yield Choice(said(advance=self._quiet), FREE, Before.ANY, 2)
 
-    def _recoverer(self, at: Moment) -> Move:
+    def _recoverer(self, at: Moment, run_id: str = RUN) -> Move:
         name = chr(ord(WORKER) + 1 + at.started)
-        return said(run=name, input=self._input) if at.run is None else said(recover=name, wait=self._wait)
+        return said(run=name, input=self._input) if at.run is None else said(recover=name, id=run_id, wait=self._wait)
 
     def _of_requests(self, contracts: list[Contract]) -> Iterator[tuple[Move, Before]]:
         """A reply is lost, a request is delayed or, under a key, delivered twice; both arrive when it suits them, and within A2.

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from recovery.core.entries import Opened
 from recovery.storage.memory import MemoryJournal
 from recovery.testing.casting import Cast
 from recovery.testing.exploration.branching import RESTOCKED, RUN, WORKER, Moment
 from recovery.testing.exploration.shrinking import actor_of
 from recovery.testing.exploration.states import State, state_of
 from recovery.testing.footprints import Footprint
+from recovery.testing.journals import decoded
 from recovery.testing.ledger import Declined
 from recovery.testing.moves import Move, Recover, Resume, Run, Send, Signal, Stop
 from recovery.testing.process import ANYWHERE, PASSAGES_MAX, Report
@@ -91,6 +93,7 @@ class Play:
             active=active,
             others=tuple(name for name in standing if name != active),
             branches=next((process.turns.ready for process in self.stage.standing() if process.name == active), ()),
+            children=tuple(row.run_id for row in self.journal.runs() if not row.status.settled and self._is_child(row.run_id)),
             started=len(self._started) - 1,
             rank=self.rank,
             held=self.stage.environment.held,
@@ -103,6 +106,12 @@ class Play:
         """What this moment is told from others by."""
         began = [(name, self._started[name]) for name in (moment.active, *moment.others) if name is not None]
         return state_of(self.stage, self.journal, (moment.active, moment.rank, began, moment.said))
+
+    def _is_child(self, run_id: str) -> bool:
+        if run_id == RUN:
+            return False
+        [first] = decoded(self.journal.first_rows([run_id]).values())
+        return isinstance(first, Opened) and first.parent == RUN
 
     def _note(self, move: Move) -> None:
         actor = actor_of(move)

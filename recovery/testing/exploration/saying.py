@@ -19,9 +19,9 @@ from recovery.testing.exploration.branching import RUN, Moment
 from recovery.testing.moves import Send, Signal
 
 
-def answers(name: str, value: Any, *, by: str = "ann") -> Signal:
-    """Somebody answers what `run.wait_for(name)` waits for; where a call is to be approved, that call."""
-    return Signal.model_validate({"signal": name, "value": to_jsonable_python(value), "by": by})
+def answers(name: str, value: Any, *, by: str = "ann", run_id: str = RUN) -> Signal:
+    """Somebody answers what `run.wait_for(name)` waits for; where a call is to be approved, that call. run_id: of a child, as its parent names it."""
+    return Signal.model_validate({"signal": name, "value": to_jsonable_python(value), "by": by, "id": run_id})
 
 
 def sends(topic: str, value: Any, *, by: str = "ann") -> Send:
