@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from recovery.core.errors import StoreUnavailable
+from recovery.forks import watch
 
 Reading = Callable[[], int]
 
@@ -68,6 +69,10 @@ class SystemClock:
         self._wall = wall
         self._boot = boot
         self._mark = Mark()
+        self.forked()
+        watch(self)
+
+    def forked(self) -> None:
         self._lock = threading.Lock()
 
     def wall_us(self) -> int:
@@ -109,8 +114,12 @@ class DatabaseClock:
         self._journal = journal
         self._boot = boot
         self._mark = Mark()
-        self._lock = threading.Lock()
         self._next_sample_us: int | None = None
+        self.forked()
+        watch(self)
+
+    def forked(self) -> None:
+        self._lock = threading.Lock()  # under which the database is asked: in a busy parent it is taken much of the time
 
     def wall_us(self) -> int:
         """The database's time. Asks the database once a minute; else no I/O."""

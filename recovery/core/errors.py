@@ -66,6 +66,10 @@ class InvalidName(UsageError):
     template = "{what} {name!r} is not valid, and nothing happened. Use {rule}."
 
 
+class EngineClosed(UsageError):
+    template = "The engine of {database} is closed, and nothing happened. Make another one, or call this before `close` or the end of its `with` block."
+
+
 class DefinitionError(UsageError):
     """An effect, contract or workflow that cannot be true, refused where it is defined."""
 
@@ -239,6 +243,15 @@ class FencedOut(OwnershipError):
     template = (
         "Run {run_id!r} was taken over by {owner} and stands at epoch {epoch}; this worker's is {ours}. Its append was refused and kept as "
         "late evidence. Nothing more may be written here; recover the run, or ask who owns it, for the outcome."
+    )
+
+
+class RunLeftBehind(OwnershipError):
+    """A process was forked inside a workflow, and its child would go on with the run of its parent."""
+
+    template = (
+        "Run {run_id!r} is at work in process {parent}, and process {child} was forked from it. The run goes on there and not here: nothing more was sent or "
+        "written. Leave a child that was forked inside a workflow with os._exit or exec, or fork before the run."
     )
 
 

@@ -7,6 +7,7 @@ Invariant: an operation's exception, cancellation included, is raised inside the
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -15,7 +16,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from recovery.core.entries import Answered
-from recovery.core.errors import InvariantViolated, UsageError
+from recovery.core.errors import InvariantViolated, RunLeftBehind, UsageError
 from recovery.core.gathering import Waiting
 from recovery.core.operations import (
     Append,
@@ -90,6 +91,7 @@ class Driver(ABC):
         self.surroundings = surroundings
         self._writer = writer
         self._run_id = writer.run_id if writer else run_id
+        self._pid = os.getpid()
         self._awaited = False  # somebody looks soon whether something still rides
         self.ended = False  # nothing rides any more
         self._left = False  # this coroutine is being closed: nothing may be awaited any more
@@ -116,6 +118,8 @@ class Driver(ABC):
                 resume, came = procedure.throw, error
 
     async def _carry_out(self, operation: Op[Any]) -> Any:
+        if (here := os.getpid()) != self._pid:  # both would send: the fence refuses one of them only after that
+            raise RunLeftBehind(run_id=self._run_id, parent=self._pid, child=here)
         match operation:
             case Now():  # asked most often
                 return await self._now()

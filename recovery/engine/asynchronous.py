@@ -45,7 +45,7 @@ class AsyncEngine(AsyncControlling, AsyncVersioning, AsyncSpeaking, AsyncCompens
         self.add(workflow)
         given = workflow.bind(*args, **kwargs)
         procedure = reconciler.run(self.world(), run_id, workflow, given)
-        recovered: Recovered[R] = await AsyncDriver(self.surroundings()).drive(procedure)
+        recovered: Recovered[R] = await AsyncDriver(self.surroundings()).drive(self.allowed(procedure))
         return recovered.result()
 
     async def recover(
@@ -59,7 +59,7 @@ class AsyncEngine(AsyncControlling, AsyncVersioning, AsyncSpeaking, AsyncCompens
     ) -> Recovered[Any]:
         """As Engine.recover."""
         world = self.world(wait_for_owner=wait_for_owner, budget=budget)
-        return await AsyncDriver(self.surroundings(progress)).drive(reconciler.recover(world, run_id, if_head))
+        return await AsyncDriver(self.surroundings(progress)).drive(self.allowed(reconciler.recover(world, run_id, if_head)))
 
     async def observe(
         self,
@@ -72,11 +72,11 @@ class AsyncEngine(AsyncControlling, AsyncVersioning, AsyncSpeaking, AsyncCompens
     ) -> bool:
         """As Engine.observe."""
         procedure = hindsight.observe(run_id, step, answered(answer, effect), source)
-        return await AsyncDriver(self.surroundings()).drive(procedure)
+        return await AsyncDriver(self.surroundings()).drive(self.allowed(procedure))
 
     async def declare_restored(self, *, by: str, reason: str) -> Declared:
         """As Engine.declare_restored."""
-        return await AsyncDriver(self.surroundings()).drive(restoring.declare(by, reason))
+        return await AsyncDriver(self.surroundings()).drive(self.allowed(restoring.declare(by, reason)))
 
     async def orphans(self, *, since: datetime | None = None) -> list[Orphan]:
         """As Engine.orphans."""
@@ -86,17 +86,17 @@ class AsyncEngine(AsyncControlling, AsyncVersioning, AsyncSpeaking, AsyncCompens
             if isinstance(rows, Coroutine):
                 rows = await rows
             procedure = restoring.unknown_keys(environment.name, environment.current_scope(), listed(environment, rows, since))
-            found += await AsyncDriver(self.surroundings()).drive(procedure)
+            found += await AsyncDriver(self.surroundings()).drive(self.allowed(procedure))
         return sorted(found, key=attrgetter("at"))
 
     async def verify(self, run_id: str | None = None, *, against_environment: bool = False) -> Verified:
         """As Engine.verify."""
         procedure = verifying.verify(run_id, self.workflows, self.budget, against_environment=against_environment)
-        return await AsyncDriver(self.surroundings()).drive(procedure)
+        return await AsyncDriver(self.surroundings()).drive(self.allowed(procedure))
 
     async def get(self, run_id: str) -> Recovered[Any]:
         """As Engine.get."""
-        return await AsyncDriver(self.surroundings()).drive(reconciler.look(self.world(), run_id))
+        return await AsyncDriver(self.surroundings()).drive(self.allowed(reconciler.look(self.world(), run_id)))
 
     async def list(
         self,
@@ -109,20 +109,22 @@ class AsyncEngine(AsyncControlling, AsyncVersioning, AsyncSpeaking, AsyncCompens
         """As Engine.list."""
         statuses = None if status is None else [status]
         damaged: builtins.list[Damaged] = []
-        rows = await asyncio.to_thread(readable, self.journal, damaged.append, statuses=statuses, limit=limit, after=after)
+        rows = await asyncio.to_thread(readable, self.opened(), damaged.append, statuses=statuses, limit=limit, after=after)
         for each in damaged:
             on_damaged(each)
         return [self.info(row) for row in rows]
 
     async def history(self, run_id: str) -> tuple[Entry, ...]:
         """As Engine.history."""
-        return tuple((await asyncio.to_thread(read, self.journal, run_id)).entries)
+        return tuple((await asyncio.to_thread(read, self.opened(), run_id)).entries)
 
     async def close(self) -> None:
-        """Flush and give up connections. Safe to repeat."""
+        """Flush and give up connections. What is at work goes on to its end; every later call raises EngineClosed. Safe to repeat."""
+        self._closed = True
         await asyncio.to_thread(self.flush)
 
     async def __aenter__(self) -> Self:
+        self._closed = False  # an engine of a module is entered once per life of its service
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -7,11 +7,11 @@ Invariant: a run is renewed from `hold` to `drop` and never after.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
 
+from recovery.forks import watch
 from recovery.logs import logger
 from recovery.obeying import ORDER
 from recovery.ports import Journal, Message, RunRow
@@ -23,11 +23,12 @@ class Leases:
     def __init__(self, journal: Journal, every: timedelta) -> None:
         self._journal = journal
         self._every_seconds = every.total_seconds()
-        self._lock = threading.Lock()
-        self._begin()
+        self.forked()
+        watch(self)
 
-    def _begin(self) -> None:
-        self._pid = os.getpid()
+    def forked(self) -> None:
+        """A child renews nothing that its parent holds, and has no thread yet."""
+        self._lock = threading.Lock()
         self._held: dict[str, RunRow] = {}
         self._contracts: frozenset[str] = frozenset()
         self._orders: dict[str, list[Message]] = {}
@@ -40,8 +41,6 @@ class Leases:
     def hold(self, run: RunRow) -> None:
         """Keep this run's lease alive from now on."""
         with self._lock:
-            if self._pid != os.getpid():
-                self._begin()  # a fork copies what its parent holds, and leaves the thread behind
             self._held[run.run_id] = run
             self._lost.discard(run.run_id)
             self._closing = False

@@ -69,7 +69,7 @@ class SyncOperating(Operating):
     """The verbs of Engine. Each raises RunNotFound, JournalCorrupt and StoreUnavailable beside what it says."""
 
     def _operate(self, run_id: str, procedure: Coroutine[Op[Any], Any, T]) -> T:
-        return finish(SyncDriver(self.surroundings(), run_id=run_id).drive(procedure))
+        return finish(SyncDriver(self.surroundings(), run_id=run_id).drive(self.allowed(procedure)))
 
     def doubt(self, *, limit: int | None = None, older: timedelta = timedelta(0)) -> Doubts:
         """What needs a person, oldest first: runs in doubt, held or diverged; outcomes that something recorded speaks against; and the
@@ -146,7 +146,7 @@ class AsyncOperating(Operating):
     """The verbs of AsyncEngine: as those of Engine, to be awaited."""
 
     def _operate(self, run_id: str, procedure: Coroutine[Op[Any], Any, T]) -> Awaitable[T]:
-        return AsyncDriver(self.surroundings(), run_id=run_id).drive(procedure)
+        return AsyncDriver(self.surroundings(), run_id=run_id).drive(self.allowed(procedure))
 
     async def doubt(self, *, limit: int | None = None, older: timedelta = timedelta(0)) -> Doubts:
         """As Engine.doubt."""

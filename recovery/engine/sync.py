@@ -47,7 +47,7 @@ class Engine(SyncControlling, SyncVersioning, SyncSpeaking, SyncCompensating):
         self.add(workflow)
         given = workflow.bind(*args, **kwargs)
         procedure = reconciler.run(self.world(), run_id, workflow, given)
-        recovered: Recovered[R] = finish(SyncDriver(self.surroundings()).drive(procedure))
+        recovered: Recovered[R] = finish(SyncDriver(self.surroundings()).drive(self.allowed(procedure)))
         return recovered.result()
 
     def recover(
@@ -64,7 +64,7 @@ class Engine(SyncControlling, SyncVersioning, SyncSpeaking, SyncCompensating):
         if_head: the head that a plan was made at (its digest, or the beginning of it); raises HeadMoved if the journal has moved since.
         """
         world = self.world(wait_for_owner=wait_for_owner, budget=budget)
-        return finish(SyncDriver(self.surroundings(progress)).drive(reconciler.recover(world, run_id, if_head)))
+        return finish(SyncDriver(self.surroundings(progress)).drive(self.allowed(reconciler.recover(world, run_id, if_head))))
 
     def observe(
         self,
@@ -82,14 +82,14 @@ class Engine(SyncControlling, SyncVersioning, SyncSpeaking, SyncCompensating):
         Raises RunNotFound and NotObservable.
         """
         procedure = hindsight.observe(run_id, step, answered(answer, effect), source)
-        return finish(SyncDriver(self.surroundings()).drive(procedure))
+        return finish(SyncDriver(self.surroundings()).drive(self.allowed(procedure)))
 
     def declare_restored(self, *, by: str, reason: str) -> Declared:
         """Declare that the database was restored from a backup, so that effects of the lost time may exist which it does not know.
 
         Every run that is not settled then asks before it sends, and parks where it cannot ask. Durable on return. Raises NotAttributed.
         """
-        return finish(SyncDriver(self.surroundings()).drive(restoring.declare(by, reason)))
+        return finish(SyncDriver(self.surroundings()).drive(self.allowed(restoring.declare(by, reason))))
 
     def orphans(self, *, since: datetime | None = None) -> list[Orphan]:
         """Receipts in the engine's environments without an intent here, oldest first. Asks the listings only; writes nothing."""
@@ -97,7 +97,7 @@ class Engine(SyncControlling, SyncVersioning, SyncSpeaking, SyncCompensating):
         for environment, listing in self.listings():
             rows = listed(environment, cast("Iterable[ReceiptRow]", listing(since)), since)
             procedure = restoring.unknown_keys(environment.name, environment.current_scope(), rows)
-            found += finish(SyncDriver(self.surroundings()).drive(procedure))
+            found += finish(SyncDriver(self.surroundings()).drive(self.allowed(procedure)))
         return sorted(found, key=attrgetter("at"))
 
     def verify(self, run_id: str | None = None, *, against_environment: bool = False) -> Verified:
@@ -105,11 +105,11 @@ class Engine(SyncControlling, SyncVersioning, SyncSpeaking, SyncCompensating):
 
         Nothing is repaired, and a lost effect is reported and never done again. Raises RunNotFound."""
         procedure = verifying.verify(run_id, self.workflows, self.budget, against_environment=against_environment)
-        return finish(SyncDriver(self.surroundings()).drive(procedure))
+        return finish(SyncDriver(self.surroundings()).drive(self.allowed(procedure)))
 
     def get(self, run_id: str) -> Recovered[Any]:
         """Where a run stands; changes nothing. `result` raises RunUnsettled while there is no outcome. Raises RunNotFound."""
-        return finish(SyncDriver(self.surroundings()).drive(reconciler.look(self.world(), run_id)))
+        return finish(SyncDriver(self.surroundings()).drive(self.allowed(reconciler.look(self.world(), run_id))))
 
     def list(
         self,
@@ -124,18 +124,20 @@ class Engine(SyncControlling, SyncVersioning, SyncSpeaking, SyncCompensating):
         on_damaged: told of each run whose own row cannot be read, and which is passed over; by default it is logged as an error. `get` of it raises JournalCorrupt.
         """
         statuses = None if status is None else [status]
-        rows = readable(self.journal, on_damaged, statuses=statuses, limit=limit, after=after)
+        rows = readable(self.opened(), on_damaged, statuses=statuses, limit=limit, after=after)
         return [self.info(row) for row in rows]
 
     def history(self, run_id: str) -> tuple[Entry, ...]:
         """The run's entries, verified. Raises RunNotFound, JournalCorrupt, IncompatibleVersion."""
-        return tuple(read(self.journal, run_id).entries)
+        return tuple(read(self.opened(), run_id).entries)
 
     def close(self) -> None:
-        """Flush and give up connections. Safe to repeat."""
+        """Flush and give up connections. What is at work goes on to its end; every later call raises EngineClosed. Safe to repeat."""
+        self._closed = True
         self.flush()
 
     def __enter__(self) -> Self:
+        self._closed = False  # an engine of a module is entered once per life of its service
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import inspect
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from recovery.claims import World
 from recovery.clocks import DatabaseClock, SystemClock
 from recovery.core.entries import Status, Verb
-from recovery.core.errors import DefinitionError
+from recovery.core.errors import DefinitionError, EngineClosed
 from recovery.core.instants import moment
+from recovery.core.operations import Op
 from recovery.core.policy import Budget, Lease, Riding
 from recovery.definitions.environment import Environment, Listing
 from recovery.definitions.listing import ReceiptRow
@@ -30,6 +31,8 @@ from recovery.ports import Clock, Journal, Owner, RunRow, Vault
 from recovery.processes import identify, proven_dead
 from recovery.storage import open_journal
 from recovery.storage.committing import Committer
+
+T = TypeVar("T")
 
 
 def listed(environment: Environment, rows: Iterable[ReceiptRow], since: datetime | None) -> list[ReceiptRow]:
@@ -74,6 +77,7 @@ class Wiring:
         self.encryption = encryption
         if encryption is not None:
             self.journal.vault = encryption
+        self._closed = False
         self._registry = Registry()
         self.environments = tuple(environments)
         self.budget = budget or Budget()
@@ -137,6 +141,19 @@ class Wiring:
             shared = self.journal.url.startswith("postgresql")
             self._clock = DatabaseClock(self.journal) if shared else SystemClock()
         return self._clock
+
+    def opened(self) -> Journal:
+        """The journal, for one call. Raises EngineClosed."""
+        if self._closed:
+            raise EngineClosed(database=self.journal.url)
+        return self.journal
+
+    def allowed(self, procedure: Coroutine[Op[Any], Any, T]) -> Coroutine[Op[Any], Any, T]:
+        """The procedure, for a driver. Raises EngineClosed, and then it never begins."""
+        if self._closed:
+            procedure.close()
+        self.opened()
+        return procedure
 
     def surroundings(self, progress: Progress | None = None) -> Surroundings:
         return Surroundings(self.journal, self.clock, self._committer, progress, unwanted=self._unwanted, watchman=self._watchman)

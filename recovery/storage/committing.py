@@ -11,7 +11,6 @@ again as they stand, which is safe.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
@@ -20,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 from recovery.core.errors import StoreUnavailable
+from recovery.forks import watch
 from recovery.ports import Append, AppendResult
-from recovery.storage import forks
 
 BATCH_MAX: Final = 256
 """Appends of one transaction: beyond that a follower waits longer for the others than it saves by sharing their sync."""
@@ -68,10 +67,9 @@ class Committer:
     def __init__(self, journal: Appending) -> None:
         self._journal = journal
         self._begin()
-        forks.watch(self)
+        watch(self)
 
     def _begin(self) -> None:
-        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._queue: deque[Ticket] = deque()
         self._leader: object | None = None

@@ -16,6 +16,7 @@ from recovery.core.chain import Row
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
 from recovery.core.resting import GRAVEST_FIRST
+from recovery.forks import watch
 from recovery.ports import (
     Append,
     Appended,
@@ -58,7 +59,7 @@ class MemoryJournal:
 
     def __init__(self, namespace: str | None = None) -> None:
         """namespace: the name of a database whose plays this one repeats; a random one of its own by default."""
-        self._lock = threading.Lock()
+        self.forked()
         self._namespace = namespace or secrets.token_hex(16)
         self._incarnation = 0
         self._runs: dict[str, _Run] = {}
@@ -68,6 +69,11 @@ class MemoryJournal:
         self._inbox: list[Message] = []
         self._holds: dict[str, Hold] = {}
         self._stubs: dict[str, Stub] = {}
+
+        watch(self)
+
+    def forked(self) -> None:
+        self._lock = threading.Lock()
 
     def namespace(self) -> str:
         return self._namespace

@@ -18,10 +18,12 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import ArgumentError
 
 from recovery.core.errors import SchemaMismatch, StoreUnavailable, StoreUrlError
+from recovery.forks import watch
 from recovery.ports import Append, Appended, AppendResult, NewRun
-from recovery.storage import forks, inbox, payloads
+from recovery.storage import inbox, payloads
 from recovery.storage import statements as say
 from recovery.storage.faults import MIGRATE, WRITING, translated
+from recovery.storage.leaving import leave
 from recovery.storage.place import tables_at, text
 from recovery.storage.schema import (
     DUE_PREDICATE,
@@ -162,7 +164,7 @@ class PostgresDatabase:
         self._autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._repeatable = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._ready = False
-        forks.watch(self)
+        watch(self)
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -211,7 +213,7 @@ class PostgresDatabase:
         self._engine.dispose()  # what is left of the broken call's transaction ended when its connection was let go
 
     def forked(self) -> None:
-        forks.leave(self._engine)
+        leave(self._engine)
 
     def ready(self, *, writing: bool) -> bool:  # noqa: ARG002 -- a server's database is there or not, whatever is asked of it
         if self._ready:

@@ -23,12 +23,14 @@ from sqlalchemy import event
 from sqlalchemy.dialects.sqlite import insert
 
 from recovery.core.errors import InvariantViolated, SchemaMismatch, StoreUrlError
+from recovery.forks import watch
 from recovery.ports import Append, Appended, AppendResult, NewRun
-from recovery.storage import forks, inbox, payloads
+from recovery.storage import inbox, payloads
 from recovery.storage import statements as say
 from recovery.storage.compiled import Compiled, bare, commit, cursor_of
 from recovery.storage.faults import MIGRATE, passing
 from recovery.storage.filesystems import refuse_network
+from recovery.storage.leaving import leave
 from recovery.storage.names import sync_names
 from recovery.storage.place import Place, tables_at
 from recovery.storage.rules import first_taken
@@ -122,7 +124,7 @@ class SqliteDatabase:
         self._writing: WeakSet[Any] = WeakSet()  # the pool's records of connections that write
         self._writer = self._engine("BEGIN IMMEDIATE", self._writer_connected, pool_size=1, max_overflow=0)
         self._reader = self._engine("BEGIN", self._connected, pool_size=4, max_overflow=16)
-        forks.watch(self)
+        watch(self)
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -197,8 +199,8 @@ class SqliteDatabase:
 
     def forked(self) -> None:
         self._lock = threading.RLock()
-        forks.leave(self._reader)
-        forks.leave(self._writer)
+        leave(self._reader)
+        leave(self._writer)
 
     # -- schema --------------------------------------------------------------------------------------------------------
 

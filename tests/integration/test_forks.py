@@ -1,9 +1,11 @@
-"""After a fork: an engine that was used before it works on in parent and children at once, each on connections of its own."""
+"""After a fork: an engine that was used before it works on in parent and children at once, each on connections of its own; a run goes on where it began."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+
+import pytest
 
 STORY = """
 import os, sys, warnings
@@ -51,3 +53,152 @@ engine.close()
 def test_parent_and_children_work_on_at_once_each_on_its_own_connections(store_url: str) -> None:
     ended = subprocess.run([sys.executable, "-c", STORY, store_url], capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "completed 25", "")
+
+
+IN_A_WORKFLOW = """
+import os, sys, warnings
+from datetime import timedelta
+from recovery import Call, Engine, Run, contracts, effect, workflow
+from recovery.errors import RunLeftBehind
+
+sent = []
+
+@effect(contracts.Keyed(window=timedelta(hours=24)))
+def echo(call: Call, *, number: int) -> int:
+    sent.append(number)
+    if number == 2:
+        fork()
+    return number
+
+def decide() -> int:
+    if WHERE == "decision":
+        fork()
+    return 1
+
+@workflow
+def total(run: Run) -> int:
+    first = run.decide("first", decide)
+    if WHERE == "workflow":
+        fork()
+    try:
+        return sum(run.perform(echo(number=first + step)) for step in range(3))
+    except Exception:
+        if os.getpid() == parent:
+            raise
+    return run.perform(echo(number=99))  # a child that swallows the refusal sends nothing all the same
+
+def fork():
+    global pid
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork() if pid is None and WHERE != "nowhere" else pid
+
+WHERE, parent, pid = sys.argv[2], os.getpid(), None
+engine = Engine(sys.argv[1], workflows=[total])
+try:
+    outcome = engine.run("r", total)
+except RunLeftBehind as error:
+    told = f"process {parent}" in str(error) and f"process {os.getpid()}" in str(error)
+    os._exit(0 if told and os.getpid() != parent and 99 not in sent and sent in ([], [1, 2]) else 3)
+if os.getpid() != parent:
+    os._exit(4)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, "the child went on"
+sys.stdout.write(f"{outcome} {sent} {len(engine.history('r'))} {engine.get('r').result()}")
+engine.close()
+"""
+
+WITH_LOCKS_TAKEN = """
+import os, sys, threading, warnings
+from datetime import timedelta
+from recovery import Call, Engine, Run, contracts, effect, workflow
+
+@effect(contracts.Keyed(window=timedelta(hours=24)))
+def echo(call: Call, *, number: int) -> int:
+    return number
+
+@workflow
+def total(run: Run, first: int) -> int:
+    return sum(run.perform(echo(number=first + step)) for step in range(2))
+
+engine = Engine(sys.argv[1], workflows=[total])
+engine.run("before", total, 1)
+database = getattr(engine.journal, "_database", engine.journal)
+locks = [each._lock for each in (engine.clock, engine._leases, engine._committer, database) if hasattr(each, "_lock")]
+assert len(locks) >= 3
+taken, done = threading.Event(), threading.Event()
+
+def take():
+    for lock in locks:
+        lock.acquire()
+    taken.set()
+    done.wait()
+    for lock in locks:
+        lock.release()
+
+holder = threading.Thread(target=take)
+holder.start()
+taken.wait()
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    pid = os.fork()
+if pid == 0:
+    os._exit(0 if engine.run("child", total, 1) == 3 else 1)
+ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+done.set()
+holder.join()
+sys.stdout.write(f"{ended} {engine.run('parent', total, 2)}")
+engine.close()
+"""
+
+POOLED = """
+import asyncio, multiprocessing, sys, warnings
+from datetime import timedelta
+from recovery import AsyncEngine, AsyncRun, Call, Engine, Run, contracts, effect, workflow
+
+@effect(contracts.Keyed(window=timedelta(hours=24)))
+async def echo(call: Call, *, number: int) -> int:
+    return number
+
+@workflow
+async def total(run: AsyncRun, first: int) -> int:
+    return sum([await run.perform(echo(number=first + step)) for step in range(2)])
+
+engine = AsyncEngine(sys.argv[1], workflows=[total])  # as a service does that is loaded before it is forked
+
+def work(number):
+    return asyncio.run(engine.run(f"r-{number}", total, number))
+
+work(0)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        sums = pool.map(work, range(6), chunksize=1)
+        pool.close()
+        pool.join()
+sys.stdout.write(f"{sums} {work(6)}")
+asyncio.run(engine.close())
+"""
+
+
+def told(story: str, *arguments: str) -> str:
+    """What a program prints that succeeds and says nothing else."""
+    ended = subprocess.run([sys.executable, "-c", story, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stderr) == (0, ""), ended.stderr
+    return ended.stdout
+
+
+@pytest.mark.parametrize("where", ["decision", "workflow", "effect"])
+def test_a_run_goes_on_in_the_parent_alone_and_its_child_sends_nothing(sqlite_url: str, where: str) -> None:
+    assert told(IN_A_WORKFLOW, sqlite_url, where) == "6 [1, 2, 3] 9 6"
+
+
+def test_a_run_goes_on_in_the_parent_alone_on_a_server_too(postgres_url: str) -> None:
+    assert told(IN_A_WORKFLOW, postgres_url, "effect") == "6 [1, 2, 3] 9 6"
+
+
+def test_a_child_waits_for_no_lock_that_a_thread_of_its_parent_held(store_url: str) -> None:
+    assert told(WITH_LOCKS_TAKEN, store_url) == "0 5"
+
+
+def test_an_async_engine_that_was_made_before_a_pool_of_processes_works_in_each(store_url: str) -> None:
+    assert told(POOLED, store_url) == "[1, 3, 5, 7, 9, 11] 13"
