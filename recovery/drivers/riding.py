@@ -6,14 +6,13 @@ back after the same while, in the order in which they asked.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
 
-from recovery.storage import forks
+from recovery import forks
 
 
 class Watchman:
@@ -25,7 +24,6 @@ class Watchman:
         forks.watch(self)
 
     def _begin(self) -> None:
-        self._pid = os.getpid()
         self._asked: deque[tuple[float, Callable[[], None]]] = deque()
         self._come = threading.Condition()
         self._thread: threading.Thread | None = None
