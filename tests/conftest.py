@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import psycopg
 import pytest
+import typer.testing
 from psycopg import sql
 
 from recovery.ports import Journal
@@ -45,6 +47,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             "power (tests/power) were left out: they mount a file system, and take a minute. `make power` runs them.",
         ):
             terminalreporter.write_line(f"The tests marked {left_out}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _assembled_once() -> Iterator[None]:
+    """typer builds the whole tree of commands anew at every `CliRunner.invoke`, which costs more than most commands do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", cache(typer.testing._get_command))
+        yield
 
 
 @pytest.fixture(scope="session")

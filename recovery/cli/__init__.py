@@ -5,6 +5,6 @@ else (with --json one document), stderr everything that is said on the way.
 """
 
 from recovery.cli import checking, checkpoint, checkpoint_stores, controlling, exploring, operating, speaking, undoing, versioning  # noqa: F401  # they add their commands
-from recovery.cli.commands import app, main
+from recovery.cli.commands import app, assembled, main
 
-__all__ = ["app", "main"]
+__all__ = ["app", "assembled", "main"]

@@ -11,9 +11,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cache
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -345,7 +346,13 @@ def main() -> None:
     _fill_streams()
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter still shows the rest
-    app(prog_name="recover")
+    assembled()(prog_name="recover")
+
+
+@cache
+def assembled() -> Any:
+    """All commands, as one that can be called. Assembled once per process, since that takes longer than most of them. `Any`: see Commands."""
+    return typer.main.get_command(app)
 
 
 def _fill_streams() -> None:

@@ -17,6 +17,7 @@ import httpx
 
 from recovery import Absent, Answer, AsyncRun, Call, Found, ReplyWas, Run, contracts, effect, workflow
 from recovery.errors import NotExecuted
+from recovery.examples.inventory.client import certified
 from tests.crash.workflows import (
     RESENDING,
     SCARCE,
@@ -86,7 +87,7 @@ def reserve_probed(call: Call, *, sku: str, units: int) -> Booking:
 
 @reserve_probed.probe
 def find_probed(call: Call, *, sku: str, units: int) -> Answer[Booking]:
-    with httpx.Client(base_url=os.environ[SERVICE], trust_env=False) as client:
+    with httpx.Client(base_url=os.environ[SERVICE], trust_env=False, verify=certified(os.environ[SERVICE])) as client:
         return found(call, client.get(**search(call)))
 
 
@@ -123,7 +124,7 @@ async def reserve_probed_async(call: Call, *, sku: str, units: int) -> Booking:
 
 @reserve_probed_async.probe
 async def find_probed_async(call: Call, *, sku: str, units: int) -> Answer[Booking]:
-    async with httpx.AsyncClient(base_url=os.environ[SERVICE], trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=os.environ[SERVICE], trust_env=False, verify=certified(os.environ[SERVICE])) as client:
         return found(call, await client.get(**search(call)))
 
 

@@ -160,7 +160,7 @@ def served(arguments: list[str]) -> int:
 def ordered(arguments: list[str]) -> int:
     """A person's command, as typed."""
     try:
-        cli.app(arguments)
+        cli.assembled()(arguments)
     except SystemExit as ended:
         return int(ended.code or 0)
     raise AssertionError("a command ends with its exit code")
@@ -250,6 +250,7 @@ def _parser() -> argparse.ArgumentParser:
 def nursery(_: list[str]) -> NoReturn:
     """Do what each line of standard input asks: "start" a worker, "wait" until one has ended (or been stopped), be one's own "warm"-up."""
     gc.disable()  # a collection touches every object, and so copies every page that a worker shares with its nursery
+    cli.assembled()
     for line in sys.stdin:
         request = json.loads(line)
         if request["do"] == "warm":

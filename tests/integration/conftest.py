@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
-import typer.testing
 
 from tests.integration.cli_place import Place
 from tests.warm import WarmParent
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _assembled_once() -> Iterator[None]:
-    """typer builds the whole tree of commands anew at every `CliRunner.invoke`, which costs more than most commands do."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(typer.testing, "_get_command", cache(typer.testing._get_command))
-        yield
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ def command(disk: Path, *arguments: str) -> int:
     said = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(said[0]), contextlib.redirect_stderr(said[1]):
         try:
-            cli.app([each.format(disk=disk, db=url(disk)) for each in arguments])
+            cli.assembled()([each.format(disk=disk, db=url(disk)) for each in arguments])
         except SystemExit as ended:
             _tell({"exit": int(ended.code or 0), "stdout": said[0].getvalue(), "stderr": said[1].getvalue()})
             return int(ended.code or 0)

@@ -23,6 +23,7 @@ from typing import Self
 
 import httpx
 
+from recovery.examples.inventory.client import certified
 from recovery.examples.inventory.pause import ANY
 from recovery.ports import Journal
 from recovery.storage import open_journal
@@ -88,7 +89,7 @@ class Service:
 
     def wait_until_paused(self) -> None:
         """Whichever request came first: of branches, any may."""
-        with httpx.Client(timeout=WAIT_SECONDS, trust_env=False) as client:
+        with httpx.Client(timeout=WAIT_SECONDS, trust_env=False, verify=certified(self.url)) as client:
             client.get(f"{self.url}/paused/{ANY}").raise_for_status()
 
     def close(self) -> None:

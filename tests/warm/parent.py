@@ -41,11 +41,19 @@ IMPORTED = (
     "recovery.storage.postgres",
     "recovery.storage.sqlite",
     "alembic.command",
+    "anyio._backends._asyncio",
+    "encodings.idna",
+    "httpcore",
     "httpx",
+    "pkgutil",
     "psycopg",
+    "pydantic.dataclasses",
+    "rich._emoji_codes",
     "rich.progress",
     "sqlalchemy.dialects.postgresql.psycopg",
     "sqlalchemy.dialects.sqlite.pysqlite",
+    "typer._adapters",
+    "typer._click.decorators",
 )
 """What most programs import sooner or later. None of it reads the environment when it is imported, but for the crash points."""
 
@@ -65,6 +73,7 @@ def main() -> None:
         warnings.simplefilter("error")  # for the programs that ask for it too late
         for name in IMPORTED:
             importlib.import_module(name)
+        importlib.import_module("recovery.cli").assembled()
     gc.collect()
     gc.freeze()  # a collection in a child would touch every object, and so copy every page that it shares with its parent
     door = socket.socket(fileno=int(sys.argv[1]))

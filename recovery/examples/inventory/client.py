@@ -146,7 +146,7 @@ class InventoryClient:
     """Calls one service. Safe for several threads. ``timeout`` bounds connecting, and each wait for bytes."""
 
     def __init__(self, url: str, *, timeout: timedelta = TIMEOUT) -> None:
-        transport = httpx.HTTPTransport(retries=0, verify=_certified(url))
+        transport = httpx.HTTPTransport(retries=0, verify=certified(url))
         self._http = httpx.Client(base_url=url, timeout=_timeout(timeout), transport=transport, trust_env=False)
 
     def reserve(self, sku: str, units: int, *, idempotency_key: str, **fence: Any) -> Reservation:
@@ -193,7 +193,7 @@ class AsyncInventoryClient:
     """The same, awaited. For one event loop. A cancelled call is as unknown as a lost reply."""
 
     def __init__(self, url: str, *, timeout: timedelta = TIMEOUT) -> None:
-        transport = httpx.AsyncHTTPTransport(retries=0, verify=_certified(url))
+        transport = httpx.AsyncHTTPTransport(retries=0, verify=certified(url))
         self._http = httpx.AsyncClient(base_url=url, timeout=_timeout(timeout), transport=transport, trust_env=False)
 
     async def reserve(self, sku: str, units: int, *, idempotency_key: str, **fence: Any) -> Reservation:
@@ -269,7 +269,7 @@ def _quoted(text: str) -> str:
     return quote(text, safe="").replace(".", "%2E")  # a key may be "..", and URLs are normalised on the way
 
 
-def _certified(url: str) -> bool:
+def certified(url: str) -> bool:
     """Whether certificates matter: loading them costs 20 ms, more than a whole exchange over plain HTTP."""
     return not url.startswith("http:")
 

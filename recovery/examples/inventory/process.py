@@ -18,6 +18,7 @@ from typing import IO, Any
 
 import httpx
 
+from recovery.examples.inventory.client import certified
 from recovery.examples.inventory.pause import ANY
 
 
@@ -45,12 +46,12 @@ class Inventory:
 
     def wait_until_paused(self, key: str = ANY, timeout: timedelta = timedelta(seconds=30)) -> None:
         """Return when the request with this key, or any, is held where ``pause`` said. Raises httpx.TimeoutException."""
-        with _plain(timeout) as client:
+        with self._plain(timeout) as client:
             client.get(f"{self.url}/paused/{key}").raise_for_status()
 
     def resume(self) -> None:
         """Let held requests go, and hold none from now on."""
-        with _plain() as client:
+        with self._plain() as client:
             client.post(f"{self.url}/resume").raise_for_status()
 
     def kill(self) -> None:
@@ -59,10 +60,13 @@ class Inventory:
         self.process.wait(10)
 
     def _get(self, path: str) -> dict[str, Any]:
-        with _plain() as client:
+        with self._plain() as client:
             response = client.get(f"{self.url}{path}").raise_for_status()
         found: dict[str, Any] = response.json()
         return found
+
+    def _plain(self, timeout: timedelta = timedelta(seconds=30)) -> httpx.Client:
+        return httpx.Client(timeout=timeout.total_seconds(), trust_env=False, verify=certified(self.url))
 
 
 @contextmanager
@@ -119,7 +123,3 @@ def _end(process: subprocess.Popen[str], timeout: timedelta) -> None:
         for stream in (process.stdin, process.stdout):
             if stream is not None:
                 stream.close()
-
-
-def _plain(timeout: timedelta = timedelta(seconds=30)) -> httpx.Client:
-    return httpx.Client(timeout=timeout.total_seconds(), trust_env=False)
