@@ -19,7 +19,7 @@ JUDGE_VENV := build/judge-venv
 TOGETHER := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch power replay sweep matrix model planted kills fuzz golden soak explore histories mutants judge bench-checkpoint lint lint-style lint-types lint-pyright lint-imports format docs clean
+.PHONY: help demo test test-torch power replay sweep matrix model planted kills fuzz golden soak explore histories mutants judge bench-checkpoint lint lint-style lint-types lint-pyright lint-cases lint-imports format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ demo: $(VENV)/.demo ## crash a worker for real, then recover its run
 	$(BIN)/recover demo
 
 test: $(VENV)/.test ## every test, on memory, SQLite and PostgreSQL
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not explore and not histories and not torch and not power'
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not explore and not histories and not torch and not power and not typing'
 
 test-torch: $(TORCH_VENV)/.test ## checkpoints of torch jobs, on 2 and 4 processes; installs torch into an environment of its own
 	$(TORCH_VENV)/bin/python -m pytest -q -m torch tests/torch
@@ -52,8 +52,8 @@ model: $(VENV)/.test ## the model checks in their full bound, with what they cov
 planted: $(VENV)/.test ## bugs planted into the engine, each found by the explorer without a hint: some minutes. REWRITE=1 writes the page's table
 	$(BIN)/python -m pytest -q --timeout 3600 $(if $(REWRITE),--rewrite,-n 2) tests/explorer/every_bug.py
 
-kills: $(VENV)/.test ## a run with children, and the agent of the examples, killed at every passage of every crash point, and a hundred races of orders: some ten minutes. EVERY=4: each fourth
-	EVERY=$${EVERY:-1} $(BIN)/python -m pytest -q --timeout 1800 -n 2 tests/crash/every_passage.py tests/crash/test_agent.py tests/races/many_races.py
+kills: $(VENV)/.test ## runs, runs with children, and the agent of the examples, killed at every passage of every crash point, and a hundred races of orders: some quarter of an hour. EVERY=4: each fourth
+	EVERY=$${EVERY:-1} $(BIN)/python -m pytest -q --timeout 1800 -n 2 tests/crash/every_passage.py tests/crash/test_agent.py tests/crash/test_points.py tests/races/many_races.py
 
 fuzz: $(VENV)/.test ## spoilt checkpoints, and spoilt values of journals, for a minute each: none may crash, hang or be taken for a whole one
 	$(BIN)/python -m tests.fuzz --seconds $${SECONDS_OF_FUZZ:-60}
@@ -81,8 +81,8 @@ bench-checkpoint: $(BENCH_VENV)/.bench ## what a save and a load cost beside the
 judge: $(VENV)/.test $(if $(ONLY),,$(JUDGE_VENV)/.peers) ## recovery and its peers killed for real, the effects counted outside; rewrites the comparison page. ONLY=recovery: itself alone
 	$(BIN)/python -m tests.judge $(if $(ONLY),--only $(ONLY),--peers $(JUDGE_VENV)/bin/python --page)
 
-lint: $(VENV)/.test ## ruff, mypy, pyright, import contracts
-	@$(MAKE) --no-print-directory --jobs=2 $(TOGETHER) lint-types lint-pyright lint-style lint-imports
+lint: $(VENV)/.test ## ruff, mypy, pyright, right and wrong uses of the public types, import contracts
+	@$(MAKE) --no-print-directory --jobs=2 $(TOGETHER) lint-types lint-pyright lint-cases lint-style lint-imports
 
 lint-style:
 	$(BIN)/ruff check .
@@ -93,6 +93,9 @@ lint-types:
 
 lint-pyright:
 	$(BIN)/pyright
+
+lint-cases:
+	$(BIN)/python -m pytest -q -m typing tests/typing
 
 lint-imports:
 	$(BIN)/lint-imports

@@ -41,9 +41,10 @@ def pytest_configure() -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Whoever runs everything is told what everything was not."""
-    if config.args_source is pytest.Config.ArgsSource.TESTPATHS and config.getoption("markexpr") == "not torch and not power":
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS and "not torch and not power" in config.getoption("markexpr"):
         for left_out in (
             "torch (tests/torch) were left out: they need torch. `make test-torch` installs it and runs them.",
+            "typing (tests/typing) were left out: `make lint` runs them.",
             "power (tests/power) were left out: they mount a file system, and take a minute. `make power` runs them.",
         ):
             terminalreporter.write_line(f"The tests marked {left_out}")

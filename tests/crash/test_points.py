@@ -1,4 +1,4 @@
-"""A worker is killed with SIGKILL at every registered point, each time it passes it, and the run is recovered.
+"""A worker is killed with SIGKILL at every registered point, and the run is recovered; `make kills` does it each time that it passes one.
 
 Which points a worker passes is learnt from one that nobody kills. A point that nothing here reaches fails its test by name, so that the
 registry and reality stay in step.
@@ -6,12 +6,18 @@ registry and reality stay in step.
 
 from __future__ import annotations
 
+import os
+from typing import TypeVar
+from zlib import crc32
+
 import pytest
 
 from recovery.crashpoints import POINTS
 from tests.crash.children import Ended, started
 from tests.crash.stage import Stage, Story
 
+T = TypeVar("T")
+COLOURS = ("sync", "async")
 SHAPES = ("plain", "lossy", "doubtful")
 
 ORPHANED_AT = (
@@ -25,11 +31,6 @@ ORPHANED_AT = (
 
 ORDERS = ("append.override", "deliver", "hold", "forget")
 """What only an operator's order passes: `test_orders` kills those."""
-EVERY_PASSAGE = {"worker": {("sqlite", "sync"), ("postgresql", "async")}, "recoverer": {("sqlite", "sync")}}
-"""Where a process is killed at each passage of a point. Elsewhere at the first one, since time is short: a worker's in each shape, a
-recoverer's in the first of the above that has one."""
-
-
 DECLARED = ("restored", "incarnation")
 """What only a person's declaration passes: see test_declaring."""
 
@@ -38,42 +39,54 @@ PASSED_BY_RUNS = tuple(point for point in POINTS if not point.startswith(("check
 """The others are passed by a save and by a cache that forgets: see test_checkpoints."""
 
 
-@pytest.mark.parametrize("point", PASSED_BY_RUNS)
-def test_a_worker_killed_there_is_recovered(stage: Stage, colour: str, point: str) -> None:
-    reached = 0
-    for shape in SHAPES:
-        occurrences = passages(stage, shape, colour, point)
-        for occurrence in occurrences if thorough("worker", stage, colour) else occurrences[:1]:
-            reached += 1
-            story = stage.new_run(shape, colour)
-            killed(story.work("run", f"{point}:{occurrence}"))
-            recovered(story)
+EVERY = int(os.environ.get("EVERY", "0"))
+"""At each so-manieth passage, on both databases in both colours (`make kills`); 0: at some, on each database in one colour."""
+
+CASES = [
+    (kind, colour, point)
+    for number, point in enumerate(PASSED_BY_RUNS)
+    for first, kind in enumerate(("sqlite", "postgresql"))
+    for colour in (COLOURS if EVERY else [COLOURS[(number // 2 + first) % 2]])  # one of a point's two sides in each
+]
+
+
+@pytest.mark.parametrize(("kind", "colour", "point"), CASES)
+def test_a_worker_killed_there_is_recovered(request: pytest.FixtureRequest, kind: str, colour: str, point: str) -> None:
+    stage = request.getfixturevalue(f"{kind}_stage")
+    places = [(shape, occurrence) for shape in SHAPES for occurrence in passages(stage, shape, colour, point)]
+    for shape, occurrence in few(places, 2, f"{kind} {colour} {point}"):
+        story = stage.new_run(shape, colour)
+        killed(story.work("run", f"{point}:{occurrence}"))
+        recovered(story)
     if point.startswith(("claim", "load", "evidence", *ORDERS, *DECLARED)):
-        assert not reached  # what only a recoverer, a superseded worker or an operator passes: the next tests, and test_orders
+        assert not places  # what only a recoverer, a superseded worker or an operator passes: the next tests, and test_orders
     else:
-        assert reached, f"no worker passes {point}"
+        assert places, f"no worker passes {point}"
 
 
-@pytest.mark.parametrize("point", PASSED_BY_RUNS)
-def test_a_recoverer_killed_there_is_recovered(stage: Stage, colour: str, point: str) -> None:
-    reached = 0
-    for shape, orphaned_at in ORPHANED_AT:
-        for occurrence in passages(stage, shape, colour, point, orphaned_at):
-            if reached and not thorough("recoverer", stage, colour):
-                break
-            reached += 1
-            story = stage.new_run(shape, colour)
-            killed(story.work("run", orphaned_at))
-            killed(story.work("recover", f"{point}:{occurrence}"))
-            recovered(story)
+@pytest.mark.parametrize(("kind", "colour", "point"), CASES)
+def test_a_recoverer_killed_there_is_recovered(request: pytest.FixtureRequest, kind: str, colour: str, point: str) -> None:
+    stage = request.getfixturevalue(f"{kind}_stage")
+    places = [
+        (shape, orphaned_at, occurrence)
+        for shape, orphaned_at in ORPHANED_AT
+        for occurrence in passages(stage, shape, colour, point, orphaned_at)
+    ]
+    for shape, orphaned_at, occurrence in few(places, 1, f"{kind} {colour} {point}"):
+        story = stage.new_run(shape, colour)
+        killed(story.work("run", orphaned_at))
+        killed(story.work("recover", f"{point}:{occurrence}"))
+        recovered(story)
     if point.startswith(("open", "decide", "append.decision", "evidence", *ORDERS, *DECLARED)):
-        assert not reached  # what only a first run, a superseded worker or an operator passes
+        assert not places  # what only a first run, a superseded worker or an operator passes
     else:
-        assert reached, f"no recoverer passes {point}"
+        assert places, f"no recoverer passes {point}"
 
 
-def thorough(who: str, stage: Stage, colour: str) -> bool:
-    return (stage.kind, colour) in EVERY_PASSAGE[who]
+def few(places: list[T], most: int, case: str) -> list[T]:
+    """At most so many of them, evenly spread, other ones for each case and the same in each run."""
+    step = EVERY or -(-len(places) // most) or 1
+    return places[crc32(case.encode()) % min(step, len(places) or 1) :: step]
 
 
 @pytest.mark.parametrize("point", ["evidence.before", "evidence.after"])

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from threading import Barrier, Thread
 from typing import Any
@@ -38,15 +38,18 @@ from recovery.examples.inventory.client import (
     _lost,
 )
 from recovery.examples.inventory.process import Inventory, ServiceFailed, serve
+from tests.warm import WarmParent
 
 FIRST = Reservation("1", "FILTER-A", 2)
 BRIEFLY = timedelta(milliseconds=100)
 
 
 @pytest.fixture
-def inventory(empty_store_url: str) -> Iterator[Inventory]:
-    with serve(empty_store_url, {"FILTER-A": 10}) as inventory:
-        yield inventory
+def inventory(empty_store_url: str, warm_parent: WarmParent) -> Iterator[Inventory]:
+    with ExitStack() as stack:
+        with warm_parent.starting():
+            running = stack.enter_context(serve(empty_store_url, {"FILTER-A": 10}))
+        yield running
 
 
 @pytest.fixture

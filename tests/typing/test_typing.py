@@ -12,6 +12,8 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+pytestmark = pytest.mark.typing
+
 CASES = sorted((HERE / "cases").glob("*.py"))
 
 Lines = set[tuple[str, int]]

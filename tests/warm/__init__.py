@@ -15,10 +15,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self, cast
+
+import pytest
+
+from tests.warm.parent import DOOR
 
 _HERE = Path(__file__).parent
 
@@ -55,6 +60,14 @@ class WarmParent:
                 asking.settimeout(timeout)
                 said = _read([out_pipe, err_pipe], arguments, timeout)
             return subprocess.CompletedProcess(arguments, int(asking.recv(100)), *said)
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Within the block, Python programs that this process starts as `sys.executable` are forked instead."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "executable", str(self.stand_ins() / "python"))
+            patch.setenv(DOOR, self.door)
+            yield
 
     def stand_ins(self) -> Path:
         """A directory for a shell's path, whose `python` and `recover` are run by the parent that WARM_PARENT names."""

@@ -5,7 +5,8 @@ that reads the environment when it is imported, and the interpreter's own end. K
 no database, so that each child begins with the same imports and nothing else.
 
 A request is one message on a connection of its own, with the program's standard streams. The answers are its process id and then how it
-ended, or -1 at once where only a fresh interpreter would do. Who hangs up before has the program killed.
+ended, or -1 at once where only a fresh interpreter would do. The number of a signal may be said on it meanwhile. Who hangs up has the program
+killed.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ IMPORTED = (
     "recovery.cli.replaying",
     "recovery.cli.restoring",
     "recovery.console.show",
+    "recovery.examples.inventory.service",
     "recovery.storage.postgres",
     "recovery.storage.sqlite",
     "alembic.command",
@@ -54,6 +56,11 @@ IMPORTED = (
     "sqlalchemy.dialects.sqlite.pysqlite",
     "typer._adapters",
     "typer._click.decorators",
+    "uvicorn.lifespan.off",
+    "uvicorn.lifespan.on",
+    "uvicorn.loops.auto",
+    "uvicorn.protocols.http.auto",
+    "uvicorn.protocols.websockets.auto",
 )
 """What most programs import sooner or later. None of it reads the environment when it is imported, but for the crash points."""
 
@@ -85,7 +92,7 @@ def main() -> None:
                 one.tell_its_end()
                 running.remove(one)
             elif one.asker in ready:
-                signal.pidfd_send_signal(one.process, signal.SIGKILL)
+                one.pass_on()
         if door in ready:
             asker, _ = door.accept()
             message, streams, _, _ = socket.recv_fds(asker, ROOM, 3)
@@ -117,6 +124,14 @@ class Running:
     process: int
     asker: socket.socket
 
+    def pass_on(self) -> None:
+        """A signal that who asked was sent; who has hung up, or was killed, wants it killed."""
+        try:
+            said = self.asker.recv(100)
+        except OSError:
+            said = b""
+        signal.pidfd_send_signal(self.process, int(said or signal.SIGKILL))
+
     def tell_its_end(self) -> None:
         _, status = os.waitpid(self.pid, 0)
         with suppress(OSError):  # who asked has hung up
@@ -147,7 +162,7 @@ class Request:
     @property
     def warm(self) -> bool:
         """Whether a fresh interpreter would be told nothing that ours was not."""
-        program = not self.arguments[0].startswith("-") or tuple(self.arguments[:2]) == ("-m", "recovery")
+        program = not self.arguments[0].startswith("-") or (self.arguments[0] == "-m" and self.arguments[1].startswith("recovery"))
         return program and at_start(self.environment) == at_start(os.environ)
 
     def execute(self, streams: list[int]) -> None:

@@ -34,6 +34,9 @@ def _asked(program: list[str]) -> int | None:
     asking.sendmsg([request], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
     if int(asking.recv(100)) < 0:
         return None
+    for number in (_signal.SIGINT, _signal.SIGTERM):
+        if _signal.getsignal(number) != _signal.SIG_IGN:
+            _signal.signal(number, lambda sent, _frame: asking.send(b"%d" % sent))
     return int(asking.recv(100))
 
 
