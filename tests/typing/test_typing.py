@@ -29,7 +29,7 @@ def expected() -> Lines:
 
 
 def run(*command: str) -> str:
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 1, done.stdout + done.stderr  # 1: errors were found; anything else: the tool failed
     return done.stdout
 
