@@ -85,7 +85,7 @@ def of_large(scratch: Path, rounds: int, seconds: float) -> list[Figure]:
 def of_small(scratch: Path, rounds: int, seconds: float) -> list[Figure]:
     from tests.benchmarks.states import small
 
-    return _commits("96 kB", small(), scratch, rounds * 3, seconds, _judged_small, streams=1, repeats=REPEATS)
+    return _commits("96 kB", small(), scratch, rounds * 4, seconds, _judged_small, streams=1, repeats=REPEATS)
 
 
 def of_loads(scratch: Path, rounds: int, seconds: float) -> list[Figure]:
@@ -156,7 +156,7 @@ def _judged_small(figures: Mapping[str, Figure], to: Callable[[str], float]) -> 
 PARTS = {"memory": of_memory, "large": of_large, "small": of_small, "load": of_loads}
 """Memory first, while this process is small."""
 
-SHARES = {"memory": 0.0, "large": 0.6, "small": 0.2, "load": 0.2}
+SHARES = {"memory": 0.0, "large": 0.5, "small": 0.35, "load": 0.15}
 """Of the time."""
 
 REPEATS = 6

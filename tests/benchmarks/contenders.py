@@ -15,8 +15,8 @@ from tests.benchmarks.states import small
 
 OURS = "recovery"
 BARE = "the bare disk, equal streams"
-STEPS = "the bare disk, equal files and syncs"
-DCP = ("torch DCP", "torch DCP, as it comes")
+STEPS = "the bare disk, one file in two syncs"
+DCP = ("torch DCP", "torch DCP, as it comes", "torch DCP, two threads")
 
 
 def commits(state: Learning, streams: int) -> tuple[list[Contender], dict[str, str]]:
@@ -27,7 +27,7 @@ def commits(state: Learning, streams: int) -> tuple[list[Contender], dict[str, s
         Contender(OURS, lambda directory: _store(directory, state, "sample")),
         Contender(f"{OURS}, everything read back", lambda directory: _store(directory, state, "full"), every=3),
         Contender(BARE, lambda directory: lambda: raw.write(directory / "raw", parts)),
-        *([Contender(STEPS, lambda directory: lambda: raw.write_in_steps(directory, parts[0]))] if streams == 1 else []),
+        *([Contender(STEPS, lambda directory: lambda: raw.write_in_two_syncs(directory, parts[0]))] if streams == 1 else []),
         *(Contender(name, _with(save, state.arrays), 3 if name in peers.SLOW else 1) for name, save in there.items()),
     ], absent
 

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from recovery.checkpoint.files import LocalDisk
-
 CHUNK = 8 << 20  # bytes of one call; larger ones are no faster
 
 
@@ -39,19 +37,18 @@ def write(directory: Path, parts: Sequence[Sequence[np.ndarray]]) -> Path:
     return directory
 
 
-def write_in_steps(directory: Path, arrays: Sequence[np.ndarray]) -> Path:
-    """The steps of a commit with nothing in them: three files in a directory aside, a sync for each, for it and for its name after the rename."""
+REST_BYTES = 8000
+"""Of a small checkpoint, beside its arrays."""
+
+
+def write_in_two_syncs(directory: Path, arrays: Sequence[np.ndarray]) -> Path:
+    """The steps of a small commit with nothing in them: one file, its sync, a rename, and the sync of the directory."""
     aside, final = directory / "aside", directory / "final"
-    aside.mkdir()
-    files = []
-    for name, content in {"shard": b"".join(arrays), "state": b"-" * 2000, "manifest": b"-" * 4000}.items():
-        files.append(opened := os.open(aside / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-        os.write(opened, content)
-        LocalDisk().start_sync(opened, 0, len(content))
-    for opened in files:
-        os.fsync(opened)
-        os.close(opened)
-    sync(aside)
+    content = b"".join([*arrays, b"-" * REST_BYTES])
+    opened = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    os.write(opened, content)
+    os.fsync(opened)
+    os.close(opened)
     aside.rename(final)
     sync(directory)
     return final
