@@ -109,6 +109,14 @@ def _agree(manifest: Manifest, limits: Limits, where: str) -> None:
     if len(set(names)) != len(names) or FILE in names or names.count(STATE) != 1:
         raise CheckpointInvalid(where=where, problem="its files are not one state and shards, each named once", reason="files")
     at_most(manifest.total_bytes, limits.total_bytes, where=where, what="the size of all files in bytes")
+    shards = tuple((entry.name, entry.size) for entry in manifest.shards())
+    if manifest.table.sound != (limits, shards):  # the same tensors for as long as a run saves them
+        _require_tensors(manifest, limits, where)
+        manifest.table.sound = (limits, shards)
+
+
+def _require_tensors(manifest: Manifest, limits: Limits, where: str) -> None:
+    """What the tensors and the sizes of the shards say together, within these limits."""
     _require_places(manifest, where)
     at_most(
         sum(len(tensor.slices) for tensor in manifest.tensors.values()), limits.slices, where=where, what="the number of its slices"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.checkpoint.admitting import require_sound
-from recovery.checkpoint.files import Bytes, Disk, shut_and_remove
+from recovery.checkpoint.files import Disk, shut_and_remove
 from recovery.checkpoint.header import PREFIX
 from recovery.checkpoint.layout import TEMPORARY
 from recovery.checkpoint.limits import Limits
@@ -106,7 +106,7 @@ class PackedAttempt(Attempt):
 
     def __init__(self, disk: Disk, parent: Path, sequence: int, nonce: str) -> None:
         super().__init__(disk, parent, sequence, nonce)
-        self._parts: dict[str, Sequence[Bytes]] = {}
+        self._parts: dict[str, bytes] = {}
         self.content = b""
 
     def begin(self) -> None:
@@ -117,19 +117,19 @@ class PackedAttempt(Attempt):
     def write_shards(self, parts: Sequence[Mapping[str, Array]], limits: Limits, *, streams: int) -> list[Written]:  # noqa: ARG002
         """In memory."""
         found = [gather_shard(shard_name(index, len(parts)), part, limits) for index, part in enumerate(parts)]
-        self._parts |= {each.written.entry.name: each.chunks for each in found}
+        self._parts |= {each.written.entry.name: each.content for each in found}
         return [each.written for each in found]
 
     def write_state(self, data: bytes) -> FileEntry:
         """In memory."""
-        self._parts[STATE] = [data]
+        self._parts[STATE] = data
         return FileEntry(STATE, len(data), digest(data))
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Write everything, and sync it."""
-        self._parts[FILE] = [manifest.to_bytes()]
-        header, order = packed_header({name: sum(map(len, chunks)) for name, chunks in self._parts.items()})
-        self.content = b"".join([header, *(chunk for name in order for chunk in self._parts[name])])
+        self._parts[FILE] = manifest.to_bytes()
+        header, order = packed_header({name: len(data) for name, data in self._parts.items()})
+        self.content = b"".join([header, *(self._parts[name] for name in order)])
         with around("checkpoint.manifest"):
             (file,) = self._unsynced
             self._disk.write(file, self.content)

@@ -18,7 +18,7 @@ from recovery.checkpoint.errors import CheckpointInvalid
 from recovery.checkpoint.header import require_tensor_name
 from recovery.checkpoint.kinds import Kind, require_stored
 from recovery.checkpoint.limits import Limits, at_most
-from recovery.checkpoint.manifest import FileEntry, JournalPosition, Manifest, Slice, TensorEntry
+from recovery.checkpoint.manifest import FileEntry, JournalPosition, Manifest, Slice, Table, TensorEntry
 from recovery.checkpoint.shards import Array, Written, code_of
 from recovery.checkpoint.strict import canonical
 from recovery.checkpoint.validating import Capture
@@ -28,6 +28,13 @@ ENTRY_BYTES_MAX: Final = 4096
 
 REST_BYTES: Final = 1024
 """Of a manifest without its tensors, roughly."""
+
+KNOWN_TENSORS: Final = 1024
+KNOWN_TABLES: Final = 4
+"""Of so many tensors at most, the tables of so many saves are kept."""
+
+Layout = tuple[tuple[str, tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]], ...]
+"""Shard -> name -> dtype and shape."""
 
 WIDE_BYTES: Final = 8 << 20
 """From here on a save is worth a second stream."""
@@ -68,7 +75,7 @@ class Draft:
             parent=parent,
             writers=max(1, len(written)),
             files=(*(each.entry for each in written), state),
-            tensors=_whole({each.entry.name: part for part, each in zip(parts, written, strict=True)}),
+            tensors=_table({each.entry.name: part for part, each in zip(parts, written, strict=True)}),
             journal=self.journal,
             fingerprint=self.fingerprint,
         )
@@ -115,6 +122,24 @@ def _require_manifest(arrays: Mapping[str, Array], limits: Limits) -> None:
         entries = _whole({shard_name(0, 1): arrays})
         size = len(canonical({name: entry.document() for name, entry in entries.items()})) + REST_BYTES
         at_most(size, limits.manifest_bytes, where="the state", what="the size of its manifest in bytes (manifest_bytes)")
+
+
+def _table(parts: Mapping[str, Mapping[str, Array]]) -> Mapping[str, TensorEntry]:
+    """`_whole`; of few tensors the one that the last saves of the same had, if they did."""
+    if sum(map(len, parts.values())) > KNOWN_TENSORS:
+        return _whole(parts)
+    layout = tuple(
+        (shard, tuple((name, array.dtype, array.shape) for name, array in part.items())) for shard, part in parts.items()
+    )
+    if (known := _tables.get(layout)) is None:
+        known = Table(_whole(parts))
+        if len(_tables) >= KNOWN_TABLES:
+            _tables.clear()
+        _tables[layout] = known
+    return known
+
+
+_tables: Final[dict[Layout, Table]] = {}
 
 
 def _whole(parts: Mapping[str, Mapping[str, Array]]) -> dict[str, TensorEntry]:

@@ -34,6 +34,8 @@ OPAQUE: Final = {"torch.cpu": 5056, "torch.cuda": 16}
 
 _MT_WORDS: Final = 624
 
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+
 DEPTH_MAX: Final = 100  # of nested values; more than any store reads
 
 
@@ -188,6 +190,8 @@ def plain(value: Any, depth: int = 0) -> Any:
     """Mappings, lists and numbers of Python's own, all the way down. Raises CheckpointInvalid for what would lose something, or has no end."""
     if depth > DEPTH_MAX:
         raise CheckpointInvalid(reason="state", where="a value", problem="it is nested too deeply")
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, Mapping):
         if len({str(name) for name in value}) < len(value):
             raise CheckpointInvalid(

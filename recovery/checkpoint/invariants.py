@@ -68,10 +68,11 @@ def _named(of: Learning) -> Broken:
 
 
 def _moments(of: Learning) -> Broken:
-    parts = {
-        group: {name.partition("/")[2]: values for name, values in of.arrays.items() if name.startswith(f"{group}/")}
-        for group in (WEIGHTS, *MOMENTS)
-    }
+    parts: dict[str, dict[str, Array]] = {group: {} for group in (WEIGHTS, *MOMENTS)}
+    for name, values in of.arrays.items():
+        group, _, rest = name.partition("/")
+        if group in parts:
+            parts[group][rest] = values
     present = [group for group in MOMENTS if parts[group]]
     for group in present:
         if lacking := sorted(parts[WEIGHTS].keys() ^ parts[group].keys()):

@@ -24,7 +24,7 @@ SHORT: Final = 12  # characters of an id that a directory's name shows
 ID_DOMAIN: Final = b"recovery-checkpoint-1\n"
 
 
-def digest(data: bytes) -> str:
+def digest(data: bytes | bytearray) -> str:
     """BLAKE3-256 in hex."""
     return blake3(data).hexdigest()
 
@@ -66,6 +66,41 @@ class TensorEntry:
         return {"dtype": self.dtype, "shape": list(self.shape), "slices": [part.document() for part in self.slices]}
 
 
+class Table(dict[str, TensorEntry]):
+    """Tensors by name, with what follows from them alone. Never changed: saves of the same tensors share one, so that it is worked out once.
+
+    sound: within which limits, and in files of which sizes, it was last found sound, or None. Kept by who found it so.
+    """
+
+    sound: object = None
+
+    @cached_property
+    def text(self) -> bytes:
+        """Canonical."""
+        return strict.canonical({name: tensor.document() for name, tensor in self.items()})
+
+    @cached_property
+    def schema(self) -> str:
+        return schema_digest({name: (tensor.dtype, tensor.shape) for name, tensor in self.items()})
+
+    @cached_property
+    def by_file(self) -> dict[str, dict[str, tuple[str, Slice]]]:
+        """File -> key in it -> (tensor, slice)."""
+        found: dict[str, dict[str, tuple[str, Slice]]] = {}
+        for name, tensor in self.items():
+            for part in tensor.slices:
+                found.setdefault(part.file, {})[part.key] = (name, part)
+        return found
+
+    @cached_property
+    def headers(self) -> dict[str, dict[str, tuple[str, tuple[int, ...]]]]:
+        """File -> key in it -> (dtype, shape): what its header must say."""
+        return {
+            file: {key: (self[tensor].dtype, part.shape) for key, (tensor, part) in inside.items()}
+            for file, inside in self.by_file.items()
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class JournalPosition:
     """Where the run's journal stood when the state was captured: entries and head digest. What came later is not in the state."""
@@ -97,6 +132,16 @@ class Manifest:
     fingerprint: str = ""
     format: int = field(default=FORMAT)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.tensors, Table):
+            object.__setattr__(self, "tensors", Table(self.tensors))
+
+    @property
+    def table(self) -> Table:
+        """`tensors`, with what follows from them."""
+        assert isinstance(self.tensors, Table), "made one"
+        return self.tensors
+
     @cached_property
     def id(self) -> str:
         before, after = self._around_id
@@ -107,10 +152,10 @@ class Manifest:
         """The name of its directory."""
         return f"{self.sequence:012d}-{self.id[:SHORT]}"
 
-    @cached_property
+    @property
     def schema(self) -> str:
         """The digest of names, dtypes and shapes, whatever the slices: equal for states that fit into each other."""
-        return schema_digest({name: (tensor.dtype, tensor.shape) for name, tensor in self.tensors.items()})
+        return self.table.schema
 
     @property
     def total_bytes(self) -> int:
@@ -121,19 +166,11 @@ class Manifest:
 
     def inside(self, file: str) -> dict[str, tuple[str, Slice]]:
         """What a shard must hold: key -> (tensor, slice)."""
-        return self._by_file.get(file, {})
+        return self.table.by_file.get(file, {})
 
-    @cached_property
-    def _by_file(self) -> dict[str, dict[str, tuple[str, Slice]]]:
-        found: dict[str, dict[str, tuple[str, Slice]]] = {}
-        for name, tensor in self.tensors.items():
-            for part in tensor.slices:
-                found.setdefault(part.file, {})[part.key] = (name, part)
-        return found
-
-    @cached_property
-    def _identified(self) -> dict[str, JSON]:
-        """Everything but the id, which is the digest of this."""
+    @property
+    def _rest(self) -> dict[str, JSON]:
+        """Everything but the id and the tensors."""
         return {
             "format": self.format,
             "kind": self.kind.value,
@@ -144,13 +181,12 @@ class Manifest:
             "journal": self.journal.document() if self.journal else None,
             "fingerprint": self.fingerprint,
             "files": [entry.document() for entry in self.files],
-            "tensors": {name: tensor.document() for name, tensor in self.tensors.items()},
             "schema": self.schema,
             "totals": {"bytes": self.total_bytes, "files": len(self.files), "tensors": len(self.tensors)},
         }
 
     def document(self) -> dict[str, JSON]:
-        return self._identified | {"id": self.id}
+        return self._rest | {"id": self.id, "tensors": {name: tensor.document() for name, tensor in self.tensors.items()}}
 
     def to_bytes(self) -> bytes:
         return self._bytes
@@ -163,9 +199,12 @@ class Manifest:
     @cached_property
     def _around_id(self) -> tuple[bytes, bytes]:
         """The canonical bytes before and after the id, which is the digest of both: written once for it and for the file. Keys are sorted."""
-        before = {key: value for key, value in self._identified.items() if key < "id"}
-        after = {key: value for key, value in self._identified.items() if key > "id"}
-        return strict.canonical(before)[:-1], strict.canonical(after)[1:]
+        rest = self._rest
+        before, after, last = (
+            strict.canonical({key: value for key, value in rest.items() if low < key < high})
+            for low, high in (("", "id"), ("id", "tensors"), ("tensors", "~"))
+        )
+        return before[:-1], after[1:-1] + b',"tensors":' + self.table.text + b"," + last[1:]
 
 
 def schema_digest(tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> str:

@@ -77,11 +77,12 @@ class Known:
 
 @dataclass(frozen=True)
 class Session:
-    """A save under way. parent: the id of the newest checkpoint, or ""."""
+    """A save under way. parent: the id of the newest checkpoint, or "". found: what stood among the checkpoints when it began; nobody else changes that."""
 
     attempt: Attempt
     sequence: int
     parent: str
+    found: Sequence[Candidate | Rejected]
 
 
 def prepare(place: Place) -> None:
@@ -128,7 +129,7 @@ def begun(place: Place, known: Known, *, needed_bytes: int, wait_seconds: float,
         with _refusals(place, attempt):
             attempt.begin()
             parent = next((each.id for each in found if isinstance(each, Candidate)), "")
-            yield Session(attempt, sequence, parent)
+            yield Session(attempt, sequence, parent, found)
 
 
 def finish(
@@ -163,17 +164,17 @@ def finish(
         marks.put(place, marks.Mark.VERIFIED, path.name)
     point(place, manifest)
     known.looked[path.name] = candidate
-    _make_room(place, known, keep)
+    _make_room(place, known, [candidate, *session.found], keep)
     return candidate
 
 
-def _make_room(place: Place, known: Known, keep: Keep) -> None:
+def _make_room(place: Place, known: Known, found: Sequence[Candidate | Rejected], keep: Keep) -> None:
     """Right after a commit. Small ones wait in the trash for a later commit, whose sync is theirs too, and go several at a time, since each deletion may
     have to wait for the file system's own log; what is large is deleted at once."""
     if known.trash is None or known.trash["directories"] >= WAITING:
         empty_trash(place, synced=True)
         known.trash = Counter()
-    planned = plan(known.refresh(place), marks.read(place), keep)
+    planned = plan(found, marks.read(place), keep)
     size = sum(known.looked[name].manifest.total_bytes for name in planned.retired)
     retire(place, planned.retired)
     known.trash.update(directories=len(planned.retired), bytes=size)

@@ -6,8 +6,10 @@ array is copied whole, and what is read is allocated by numbers that were checke
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +21,7 @@ from recovery.checkpoint.errors import CheckpointInvalid
 from recovery.checkpoint.files import Disk, Readable, created
 from recovery.checkpoint.header import PREFIX, WIDTHS, Placed, header_length, write_header
 from recovery.checkpoint.limits import Limits, at_most
-from recovery.checkpoint.manifest import FileEntry
+from recovery.checkpoint.manifest import FileEntry, digest
 from recovery.crashpoints import around
 
 Array = np.ndarray[Any, Any]
@@ -82,17 +84,24 @@ class Gathered:
     """A small shard in memory: what `write_shard` would write."""
 
     written: Written
-    chunks: list[memoryview | bytearray]
+    content: bytes
 
 
 def gather_shard(name: str, arrays: Mapping[str, Array], limits: Limits) -> Gathered:
     """The bytes of a shard that is to be written with something else. Raises CheckpointInvalid(reason="finite" or "dtype"), LimitExceeded."""
-    header, order, size = _begun(name, arrays, limits)
-    chunks = list(_chunks(header, ((each, arrays[each]) for each in order), name))
-    hashed = blake3()
-    for chunk in chunks:
-        hashed.update(chunk)
-    return Gathered(Written(FileEntry(name, size, hashed.hexdigest()), header), chunks)
+    header, order, _ = _begun(name, arrays, limits)
+    data = bytearray(header)
+    for dtype, same in groupby(order, key=lambda each: arrays[each].dtype):  # one look at the numbers of many small arrays
+        names, begin = list(same), len(data)
+        for each in names:
+            for piece in pieces(arrays[each]):
+                data += piece.view(np.uint8).data
+        together = np.frombuffer(data, dtype.newbyteorder("<"), offset=begin) if len(data) > begin else np.empty(0)
+        if not is_finite(together):
+            for each in names:
+                require_finite(arrays[each], where=f"{name}, {each}")
+        del together  # or the buffer could not grow
+    return Gathered(Written(FileEntry(name, len(data), digest(data)), header), bytes(data))
 
 
 def _begun(name: str, arrays: Mapping[str, Array], limits: Limits) -> tuple[bytes, list[str], int]:
@@ -168,6 +177,8 @@ def pieces(array: Array) -> Iterator[Array]:
 
 
 def _little(piece: Array) -> Array:
+    if piece.dtype.isnative and sys.byteorder == "little":
+        return piece
     return piece.astype(piece.dtype.newbyteorder("<"), copy=False)
 
 

@@ -67,6 +67,39 @@ def test_the_bound_counts_arrays_and_state(tmp_path: Path, more: int, packed: bo
     assert PACKED_BYTES == 262144
 
 
+def test_arrays_of_many_dtypes_and_both_byte_orders_are_packed(store: CheckpointStore, tmp_path: Path) -> None:
+    """Neighbours of one dtype are looked at together."""
+    arrays = {
+        "a": np.arange(3, dtype="<f8"),
+        "b": np.arange(3, 6, dtype=">f8"),
+        "c": np.arange(6, 9, dtype="<f8"),
+        "d": np.zeros((0, 2)),
+        "e": np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3)),
+        "f": np.array([1j], np.complex64),
+        "g": np.array(5, np.int8),
+    }
+    packed, lying = store.save(Plain(arrays)), spread(tmp_path / "other", disk=RecordingDisk()).save(Plain(arrays))
+    assert packed.manifest == lying.manifest
+    little = {name: array.astype(array.dtype.newbyteorder("<")) for name, array in arrays.items()}
+    assert same(store.load(packed).arrays, little)
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c", "e", "f"])
+def test_of_many_arrays_the_one_that_is_not_finite_is_named(store: CheckpointStore, name: str) -> None:
+    arrays = {
+        "a": np.zeros(3),
+        "b": np.zeros(3, ">f8"),
+        "c": np.zeros(3),
+        "d": np.zeros(0),
+        "e": np.zeros(3, np.float32),
+        "f": np.zeros(3, np.complex64),
+    }
+    arrays[name][1] = np.nan
+    with pytest.raises(CheckpointInvalid, match=f"{name}: it holds a number that is infinite"):
+        store.save(Plain(arrays))
+    assert not store.scan()
+
+
 def test_its_parts_are_read_as_those_of_a_directory(store: CheckpointStore, tmp_path: Path) -> None:
     packed, lying = store.save(small(1)), spread(tmp_path / "other", disk=RecordingDisk()).save(small(1))
     parts = store.parts(packed)
