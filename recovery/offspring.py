@@ -39,8 +39,19 @@ Bring = Callable[[World, RunRow], Coroutine[Op[Any], Any, Recovered[Any]]]
 """Brings an existing run as far as it can be brought."""
 
 
-async def opened(world: World, run_id: str, first: Opened, status: Status, more: Sequence[Entry] = ()) -> RunRow | None:
-    """Store a run and its first entries in one commit, owned by us. None: somebody else took the run id."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queued:
+    """Where a run stands that nobody has yet: which due runs go before it, and from when on it is due; None: at once."""
+
+    queue: str = ""
+    priority: int = 0
+    not_before_us: int | None = None
+
+
+async def opened(
+    world: World, run_id: str, first: Opened, status: Status, more: Sequence[Entry] = (), queued: Queued | None = None
+) -> RunRow | None:
+    """Store a run and its first entries in one commit, owned by us or, `queued`, by nobody. None: somebody else took the run id."""
     namespace, incarnation = await Use(lambda journal: (journal.namespace(), journal.incarnation()))
     sealed_by = await sealing(world, run_id)
     owner, token, previous = world.owner(), world.token(), genesis(namespace, run_id)
@@ -53,6 +64,8 @@ async def opened(world: World, run_id: str, first: Opened, status: Status, more:
         previous = rows[-1].digest
     about = (run_id, first.workflow, blinded(first.input_digest, sealed_by), status, owner, world.lease_term_us, first.at_us)
     new = NewRun(*about, rows=tuple(rows), payloads=tuple(payloads.values()))
+    if queued is not None:
+        new = replace(new, queue=queued.queue, priority=queued.priority, next_look_us=queued.not_before_us, let_go=True)
     with around("open"):
         return await owned(run_id, owner, lambda journal: journal.open_run(new))
 

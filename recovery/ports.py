@@ -127,6 +127,7 @@ class NewRun:
     queue: str = ""
     priority: int = 0
     next_look_us: int | None = None
+    let_go: bool = False  # stored without an owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +308,7 @@ class Journal(Protocol):
 
     def open_run(self, new: NewRun) -> RunRow | None:
         """Store a new run owned by its opener at epoch (incarnation, 1). Durable on return. None if the run id is taken by
-        somebody else; a repeat of the same call (same owner token) returns the row. Nothing else is written."""
+        somebody else; a repeat of the same call (same owner token) returns the row; one that is let go returns None then. Nothing else is written."""
 
     def find(self, run_id: str) -> RunRow | None:
         """The run row, read committed. None if there is none; never creates a database."""

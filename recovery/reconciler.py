@@ -67,12 +67,19 @@ async def run(world: World, run_id: str, workflow: Workflow[..., Any], given: JS
             return await held_while(world, mine, lambda: _begun(world, mine, first, workflow))
         row = await find(run_id)
         assert row is not None, "a run id that is taken stays taken"
-    if row.workflow != workflow.name:
-        raise RunInputDiffers(run_id=run_id, what="workflow", recorded=row.workflow, given=workflow.name)
-    if not is_digest(world.vault, row.input_digest, digest) and not workflow.reads_as((await load(run_id)).opened.input, digest):
-        recorded, given = (row.input_digest[:12], digest[:12]) if world.vault is None else ("encrypted", "another")
-        raise RunInputDiffers(run_id=run_id, what="input", recorded=recorded, given=given)
+    await check_same(world, row, workflow, digest)
     return await _continue(world, row)
+
+
+async def check_same(world: World, row: RunRow, workflow: Workflow[..., Any], digest: str) -> None:
+    """Whether a run that is there is the one that is asked for. Raises RunInputDiffers."""
+    if row.workflow != workflow.name:
+        raise RunInputDiffers(run_id=row.run_id, what="workflow", recorded=row.workflow, given=workflow.name)
+    if not is_digest(world.vault, row.input_digest, digest) and not workflow.reads_as(
+        (await load(row.run_id)).opened.input, digest
+    ):
+        recorded, given = (row.input_digest[:12], digest[:12]) if world.vault is None else ("encrypted", "another")
+        raise RunInputDiffers(run_id=row.run_id, what="input", recorded=recorded, given=given)
 
 
 async def recover(world: World, run_id: str, if_head: str | None = None) -> Recovered[Any]:
@@ -80,6 +87,11 @@ async def recover(world: World, run_id: str, if_head: str | None = None) -> Reco
 
     if_head: the digest of the only head to go on from, as a plan names it (or its beginning). Raises HeadMoved at any other one."""
     return await _continue(world, await existing(run_id), if_head)
+
+
+async def carry(world: World, row: RunRow) -> Recovered[Any]:
+    """Bring on a run that was just claimed, and whose workflow is known here. Raises what `recover` raises."""
+    return await visit(world, row, lambda loaded: _obeying(world, loaded))
 
 
 async def look(world: World, run_id: str) -> Recovered[Any]:

@@ -4,7 +4,18 @@ Owns arguments, the choice of database and app, exit codes and which stream says
 else (with --json one document), stderr everything that is said on the way.
 """
 
-from recovery.cli import checking, checkpoint, checkpoint_stores, controlling, exploring, operating, speaking, undoing, versioning  # noqa: F401  # they add their commands
+from recovery.cli import (  # noqa: F401  # they add their commands
+    checking,
+    checkpoint,
+    checkpoint_stores,
+    controlling,
+    exploring,
+    operating,
+    queueing,
+    speaking,
+    undoing,
+    versioning,
+)
 from recovery.cli.commands import app, assembled, main
 
 __all__ = ["app", "assembled", "main"]

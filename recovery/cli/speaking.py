@@ -32,7 +32,8 @@ def _json(text: str) -> Any:
         ) from error
 
 
-def _moment(text: str | None) -> datetime | None:
+def moment(text: str | None, option: str) -> datetime | None:
+    """The time that an option says. Raises BadParameter."""
     if text is None:
         return None
     try:
@@ -40,7 +41,7 @@ def _moment(text: str | None) -> datetime | None:
     except ValueError:
         at = None
     if at is None or at.utcoffset() is None:
-        raise typer.BadParameter("it is no time with a time zone, such as 2030-01-31T12:00:00Z.", param_hint="--valid-until")
+        raise typer.BadParameter("it is no time with a time zone, such as 2030-01-31T12:00:00Z.", param_hint=option)
     return at
 
 
@@ -62,7 +63,7 @@ def signal(
     debug: Debug = False,
 ) -> None:
     """Answer what a run waits for. The first answer counts; a late or second one is refused (exit 2). The next recovery of the run goes on."""
-    said, until = _json(value), _moment(valid_until)
+    said, until = _json(value), moment(valid_until, "--valid-until")
 
     def work(output: Output, common: Common) -> ExitCode:
         from recovery.cli import talking

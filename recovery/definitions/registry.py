@@ -25,6 +25,11 @@ class Workflows(Mapping[str, Workflow[..., Any]]):
         """Know workflows of the engine's own, by name: each is made when it is asked for, and none is listed."""
         self._built_in |= workflows
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What can be run by name, those of the engine's own included."""
+        return (*self._versions, *self._built_in)
+
     def __getitem__(self, name: str) -> Workflow[..., Any]:
         if name in self._built_in:
             return self._built_in[name]()

@@ -66,6 +66,7 @@ class Surroundings:
     stand_in: Callable[[Any], Any] = _itself  # in simulations: the bound call that is made in the place of an operation's own
     draw: Callable[[], int] = lambda: secrets.randbits(128)
     unwanted: Callable[[str], bool] = lambda run_id: False  # noqa: ARG005  # whether a run was cancelled or taken over, as far as is known here
+    handing_back: Callable[[], bool] = lambda: False  # whether nothing is to begin here any more, and runs are to be let go
     at_once: int | None = None  # branches of one gather; None: 32 threads in a `def` workflow, all in an `async def`
     watchman: Watchman | None = (
         None  # sees to it that nothing rides for too long; None: in simulations it does until the run's next entries

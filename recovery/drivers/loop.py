@@ -48,6 +48,7 @@ from recovery.crashpoints import around
 from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import IN_WORKFLOW
 from recovery.drivers.asking import Surroundings, called_too_late, failed_decision
+from recovery.drivers.handing import HandedBack, begins
 from recovery.drivers.riding import Watchman
 from recovery.drivers.session import Session
 from recovery.drivers.watching import Watch
@@ -120,6 +121,8 @@ class Driver(ABC):
     async def _carry_out(self, operation: Op[Any]) -> Any:
         if (here := os.getpid()) != self._pid:  # both would send: the fence refuses one of them only after that
             raise RunLeftBehind(run_id=self._run_id, parent=self._pid, child=here)
+        if self.surroundings.handing_back() and begins(operation):
+            raise HandedBack
         match operation:
             case Now():  # asked most often
                 return await self._now()
@@ -242,6 +245,8 @@ class Driver(ABC):
                 told = True
             if not self.surroundings.clock.skip(seconds):
                 await self._pause(min(seconds, self.surroundings.nap_seconds_max))
+            if self.surroundings.handing_back():
+                raise HandedBack
 
     async def _deliver(self, word: Deliver) -> None:
         said = {"kind": word.kind, "name": word.name, "slot": word.slot, "by": word.by, "at_us": word.at_us, "token": word.token}

@@ -23,6 +23,7 @@ from recovery.drivers.asynchronous import AsyncDriver
 from recovery.engine import restoring, verifying
 from recovery.engine.compensating import AsyncCompensating
 from recovery.engine.controlling import AsyncControlling
+from recovery.engine.enqueueing import AsyncEnqueueing
 from recovery.engine.restoring import Declared, Orphan
 from recovery.engine.speaking import AsyncSpeaking
 from recovery.engine.verifying import Verified
@@ -35,7 +36,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class AsyncEngine(AsyncControlling, AsyncVersioning, AsyncSpeaking, AsyncCompensating):
+class AsyncEngine(AsyncControlling, AsyncVersioning, AsyncSpeaking, AsyncCompensating, AsyncEnqueueing):
     """Runs and recovers `async def` workflows. `async with` and `close` flush. No commit ever runs on the event loop."""
 
     is_async = True

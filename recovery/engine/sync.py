@@ -22,6 +22,7 @@ from recovery.drivers.sync import SyncDriver, finish
 from recovery.engine import restoring, verifying
 from recovery.engine.compensating import SyncCompensating
 from recovery.engine.controlling import SyncControlling
+from recovery.engine.enqueueing import SyncEnqueueing
 from recovery.engine.restoring import Declared, Orphan
 from recovery.engine.speaking import SyncSpeaking
 from recovery.engine.verifying import Verified
@@ -34,7 +35,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Engine(SyncControlling, SyncVersioning, SyncSpeaking, SyncCompensating):
+class Engine(SyncControlling, SyncVersioning, SyncSpeaking, SyncCompensating, SyncEnqueueing):
     """Runs and recovers `def` workflows. `with` and `close` flush. Safe for several threads."""
 
     def run(self, run_id: str, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:

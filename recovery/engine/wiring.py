@@ -58,6 +58,8 @@ class Wiring:
     """
 
     is_async = False
+    handing_back = False
+    """Set by a worker that is to end: runs that are at work are let go where they would begin something."""
 
     def __init__(
         self,
@@ -156,7 +158,15 @@ class Wiring:
         return procedure
 
     def surroundings(self, progress: Progress | None = None) -> Surroundings:
-        return Surroundings(self.journal, self.clock, self._committer, progress, unwanted=self._unwanted, watchman=self._watchman)
+        return Surroundings(
+            self.journal,
+            self.clock,
+            self._committer,
+            progress,
+            unwanted=self._unwanted,
+            handing_back=lambda: self.handing_back,
+            watchman=self._watchman,
+        )
 
     def _unwanted(self, run_id: str) -> bool:
         """Whether a run that is at work here was cancelled or taken over, as the last renewal of its lease has heard."""

@@ -101,7 +101,7 @@ class MemoryJournal:
                 reason="",
                 input_digest=new.input_digest,
                 epoch=Epoch(self._incarnation, 1),
-                owner=new.owner,
+                owner=None if new.let_go else new.owner,
                 lease_counter=0,
                 lease_term_us=new.lease_term_us,
                 head=new.rows[-1].seq,

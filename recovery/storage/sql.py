@@ -56,11 +56,11 @@ class SqlJournal:
         check_rows(new.run_id, 0, new.rows)
 
         def opened() -> RunRow | None:
-            self._database.open_run(new)
-            return self._found(new.run_id)
+            stored = self._database.open_run(new)
+            return self._found(new.run_id) if stored or not new.let_go else None
 
         row = self._write(opened)
-        return row if row is not None and row.owner is not None and row.owner.token == new.owner.token else None
+        return row if new.let_go or (row is not None and row.owner is not None and row.owner.token == new.owner.token) else None
 
     def find(self, run_id: str) -> RunRow | None:
         return self._read(lambda: self._found(run_id), None)

@@ -187,7 +187,10 @@ def fence_of(member: Append) -> dict[str, Any]:
 
 def new_run_columns(new: NewRun) -> dict[str, Any]:
     last = new.rows[-1]
-    return owner_columns(new.owner) | {
+    owner = owner_columns(new.owner)
+    if new.let_go:
+        owner["owner_token"] = None
+    return owner | {
         "run_id": new.run_id,
         "workflow": new.workflow,
         "status": new.status.value,

@@ -1,0 +1,23 @@
+"""Handing back: a run that is at work is let go before its end, where it would begin something.
+
+Owns the exception that does it, and where it may be raised. Invariant: never between a durable attempt and its first byte, nor where what has happened
+is being written down: whoever takes the run next finds nothing that this raised a doubt about.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recovery.core.entries import Attempt, Intent
+from recovery.core.operations import Append, Decide, Op, Poll, Sleep
+
+
+class HandedBack(BaseException):
+    """As with an interrupt, the run stays open, and whoever takes it next goes on. No error: `except Exception` does not keep it."""
+
+
+def begins(operation: Op[Any]) -> bool:
+    """Whether an operation begins something of which nothing is durable yet."""
+    if isinstance(operation, Append):
+        return all(isinstance(entry, Intent | Attempt) for entry in operation.entries)
+    return isinstance(operation, Decide | Poll | Sleep)

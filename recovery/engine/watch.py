@@ -1,0 +1,72 @@
+"""Watching: runs that somebody has, until their owner lets them go or is gone.
+
+Owns when a lease has ended, by the rule that its counter has not moved for its term on this host's boot clock, and the takeover. Knows nothing of what a run
+is brought on by. Invariant: a run is taken from an owner only where the owner is proven dead, or has been silent for its own term.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from recovery.claims import World
+from recovery.core.contracts import microseconds
+from recovery.core.ids import Epoch
+from recovery.crashpoints import around
+from recovery.engine.wiring import Wiring
+from recovery.ports import Owner, RunRow, Wanted
+from recovery.storage.rules import wants
+
+PAGE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    epoch: Epoch
+    counter: int
+    since_us: int
+
+
+class Watch:
+    """What was seen of runs that others have. It holds as many as all workers have at work, and not one more."""
+
+    def __init__(self, engine: Wiring) -> None:
+        self._engine = engine
+        self._every_us = microseconds(engine.lease.term) // 6
+        self._looked_us: int | None = None
+        self._seen: dict[str, _Seen] = {}
+
+    def due_in_us(self, boot_us: int) -> int:
+        """Until the next look at them."""
+        return 0 if self._looked_us is None else max(0, self._looked_us + self._every_us - boot_us)
+
+    def taken(self, world: World, wanted: Wanted) -> list[RunRow]:
+        """Claim the wanted runs whose owners are gone, if it is time to look. The first look finds those of dead processes."""
+        boot_us = self._engine.clock.boot_us()
+        if self.due_in_us(boot_us):
+            return []
+        self._looked_us = boot_us
+        taken: list[RunRow] = []
+        seen: dict[str, _Seen] = {}
+        after = ("", "")
+        while page := self._engine.journal.owned(after, PAGE):
+            for row in page:
+                assert row.owner is not None
+                if not self._gone(row, row.owner, seen, boot_us) or len(taken) >= wanted.limit or not wants(wanted, row):
+                    continue
+                with around("claim"):
+                    claimed = self._engine.journal.claim(row, world.owner(), lease_term_us=world.lease_term_us, at_us=wanted.now_us)
+                if claimed is not None:
+                    taken.append(claimed)
+            after = (page[-1].queue, page[-1].run_id)
+        self._seen = seen
+        return taken
+
+    def _gone(self, row: RunRow, owner: Owner, seen: dict[str, _Seen], boot_us: int) -> bool:
+        if self._engine.proven_dead(owner):
+            return True
+        before = self._seen.get(row.run_id)
+        same = before is not None and (before.epoch, before.counter) == (row.epoch, row.lease_counter)
+        now = before if same and before is not None else _Seen(row.epoch, row.lease_counter, boot_us)
+        seen[row.run_id] = now
+        return boot_us - now.since_us >= row.lease_term_us

@@ -1,0 +1,234 @@
+"""The worker: claims runs that are due, has them brought on, and lets go of what it cannot finish.
+
+Owns when a look is worth while, how many runs are at work at a time, and the end. Knows neither colours nor signals. Invariants: whatever is at work was
+claimed here and is renewed by the leases' thread, outside user code; one run's failure ends neither the worker nor another run; what the worker remembers is
+bounded by what is at work and what has just been refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+
+from recovery import reconciler
+from recovery.core.contracts import microseconds
+from recovery.core.entries import Override
+from recovery.core.errors import DefinitionError, LeaseUnavailable, RecoveryError, StoreUnavailable
+from recovery.crashpoints import around
+from recovery.definitions.recovered import Recovered
+from recovery.drivers.handing import HandedBack
+from recovery.engine.crew import crew
+from recovery.engine.setbacks import Setbacks
+from recovery.engine.watch import Watch
+from recovery.engine.wiring import Wiring
+from recovery.logs import logger
+from recovery.operators.quarantining import quarantine
+from recovery.ports import RunRow, Wanted
+
+Tell = Callable[[str, Mapping[str, Any]], None]
+"""Told what happens: a fixed word, and what it is about."""
+
+HAND_BACK_SECONDS: Final = 5.0
+"""How long a worker that is to end waits for runs to be let go at their next step. Those that are not are found by the death of their owner."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Working:
+    """How a worker works. concurrency: runs at a time; queues: those that it serves, None: all; poll: how often it looks while nobody tells it that
+    something is due; keep: how long a run may wait for a named time without being let go; crashes: how many workers in a row a run may end before it is
+    quarantined; drain: how long runs may go on once the worker is to end, before they are handed back; until_idle: end by itself once nothing is due."""
+
+    concurrency: int = 8
+    queues: tuple[str, ...] | None = None
+    poll: timedelta = timedelta(seconds=1)
+    keep: timedelta = timedelta(seconds=1)
+    crashes: int = 5
+    drain: timedelta = timedelta(seconds=30)
+    until_idle: bool = False
+
+    def __post_init__(self) -> None:
+        none = timedelta(0)
+        for field, wrong, problem, advice in (
+            ("concurrency", self.concurrency < 1, "it brings on no run", "Let it bring on one or more."),
+            ("poll", self.poll <= none, "it never rests", "Look every second or so."),
+            ("keep", self.keep < none, "it is negative", "Zero keeps none."),
+            ("crashes", self.crashes < 1, "no run could ever be taken over", "Allow one or more."),
+            ("drain", self.drain < none, "it is negative", "Zero hands back at once."),
+        ):
+            if wrong:
+                raise DefinitionError(what="worker", name=field, problem=problem, advice=advice)
+
+
+class Worker:
+    """Works until it is told to stop. `tell` is called in the thread of `work`."""
+
+    def __init__(self, engine: Wiring, working: Working, tell: Tell = lambda event, about: None) -> None:  # noqa: ARG005  # one signature
+        self._engine = engine
+        self._working = working
+        self._tell = tell
+        self._wakes: SimpleQueue[Future[Any] | None] = SimpleQueue()  # its put may be called in a signal handler
+        self._at_work: dict[Future[Any], RunRow] = {}
+        self._setbacks = Setbacks()
+        self._watch = Watch(engine)
+        self._budget = replace(engine.budget, max_wait=working.keep, max_answer_wait=timedelta(0))
+        self._stopping = False
+        self._next_due_us: int | None = None
+        self.turned_us = engine.clock.boot_us()
+        self.reached = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether the database answered when it was last looked at, and runs are still taken."""
+        return self.reached and not self._stopping
+
+    @property
+    def at_work(self) -> int:
+        """How many runs are."""
+        return len(self._at_work)
+
+    def alive(self, seconds: float) -> bool:
+        """Whether it has turned within so many seconds."""
+        return self._engine.clock.boot_us() - self.turned_us < seconds * 1_000_000
+
+    def stop(self) -> None:
+        """Take no more runs; what is at work goes on for as long as `drain` says. May be called from anywhere, signal handlers included."""
+        self._stopping = True
+        self._wakes.put(None)
+
+    def wake(self) -> None:
+        """Look now: something has become due. May be called from anywhere."""
+        self._wakes.put(None)
+
+    def work(self) -> bool:
+        """Until `stop`. Whether everything that was at work came to an end of its own, or was handed back."""
+        self._crew = crew(self._engine, self._working.concurrency)
+        while not self._stopping:
+            self.turned_us = self._engine.clock.boot_us()
+            self._look()
+            if self._working.until_idle and self.reached and not self._at_work:
+                break
+            self._wait(self._pause_seconds())
+        self._tell("draining", {"at_work": len(self._at_work)})
+        self._until_idle(self._working.drain.total_seconds())
+        if self._at_work:
+            self._tell("handing back", {"at_work": len(self._at_work)})
+            self._engine.handing_back = True
+            self._crew.break_off()
+            self._until_idle(HAND_BACK_SECONDS)
+        if self._at_work:
+            return False
+        self._crew.close()
+        return True
+
+    # -- taking --------------------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        free = self._working.concurrency - len(self._at_work)
+        if free < 1:
+            return
+        try:
+            for row in self._taken(free):
+                self._start(row)
+        except StoreUnavailable as error:
+            self.reached = False
+            self._next_due_us = None
+            self._tell("unreachable", {"problem": str(error)})
+        else:
+            self.reached = True
+
+    def _taken(self, free: int) -> list[RunRow]:
+        now_us, world = self._engine.clock.wall_us(), self._engine.world()
+        wanted = Wanted(
+            now_us=now_us,
+            limit=free,
+            queues=self._working.queues,
+            workflows=self._engine.workflows.names,
+            # A run is let go a moment before we hear that its turn has ended.
+            passed_over=self._setbacks.passed_over(self.turned_us) | {row.run_id for row in self._at_work.values()},
+        )
+        taken = self._watch.taken(world, wanted)
+        if len(taken) < free:
+            with around("claim"):
+                found = self._engine.journal.claim_due(
+                    replace(wanted, limit=free - len(taken)), world.owner(), lease_term_us=world.lease_term_us
+                )
+            taken += found.runs
+            self._next_due_us = found.next_due_us
+        return taken
+
+    def _start(self, row: RunRow) -> None:
+        world = self._engine.world(budget=self._budget)
+        condemned = row.crashes >= self._working.crashes
+        procedure = partial(quarantine if condemned else reconciler.carry, world, row)
+        future = self._crew.start(procedure)
+        self._at_work[future] = row
+        self._tell("claimed", {"run_id": row.run_id, "epoch": str(row.epoch), "crashes": row.crashes})
+        future.add_done_callback(self._wakes.put)
+
+    # -- waiting -------------------------------------------------------------------------------------------------------
+
+    def _pause_seconds(self) -> float:
+        """Until the next look. A full worker is woken by the first run that ends."""
+        if len(self._at_work) >= self._working.concurrency:
+            return self._working.poll.total_seconds()
+        pauses = [microseconds(self._working.poll), self._watch.due_in_us(self.turned_us), self._setbacks.due_in_us(self.turned_us)]
+        if self._next_due_us is not None:
+            pauses.append(max(0, self._next_due_us - self._engine.clock.wall_us()))
+        return min(pause for pause in pauses if pause is not None) / 1_000_000
+
+    def _wait(self, seconds: float) -> None:
+        """Until something wakes us; then for all that has woken us meanwhile."""
+        try:
+            self._ended(self._wakes.get(timeout=seconds))
+            while True:
+                self._ended(self._wakes.get_nowait())
+        except Empty:
+            return
+
+    def _until_idle(self, seconds: float) -> None:
+        ends_us = self._engine.clock.boot_us() + int(seconds * 1_000_000)
+        while self._at_work and (left_us := ends_us - self._engine.clock.boot_us()) > 0:
+            self.turned_us = self._engine.clock.boot_us()
+            self._wait(min(left_us / 1_000_000, self._working.poll.total_seconds()))
+
+    # -- ending --------------------------------------------------------------------------------------------------------
+
+    def _ended(self, future: Future[Any] | None) -> None:
+        if future is None:
+            return
+        row = self._at_work.pop(future)
+        try:
+            self._came(row, future.result())
+        except (HandedBack, CancelledError):
+            self._tell("handed back", {"run_id": row.run_id})
+        except LeaseUnavailable as error:
+            self._tell("lost", {"run_id": row.run_id, "problem": str(error)})
+        except Exception as error:  # noqa: BLE001  # of this run: it is open still, and is tried again later and later
+            self._refused(row, error)
+        except BaseException as error:  # noqa: BLE001  # user code that wants to end the process ends its own run's turn
+            self._refused(row, error)
+
+    def _came(self, row: RunRow, came: Recovered[Any] | Override | None) -> None:
+        if not isinstance(came, Recovered):
+            self._setbacks.forget(row.run_id)
+            if came is not None:
+                self._tell("quarantined", {"run_id": row.run_id, "problem": came.reason})
+            return
+        next_look = None if came.next_look is None else came.next_look.isoformat()
+        self._tell("brought on", {"run_id": row.run_id, "status": came.status.value, "next_look": next_look})
+        looks_us = None if came.next_look is None else int(came.next_look.timestamp() * 1_000_000)
+        if not came.status.settled and looks_us is not None and looks_us <= self._engine.clock.wall_us():
+            self._setbacks.add(row.run_id, self._engine.clock.boot_us())  # it would be due at once, over and over
+        else:
+            self._setbacks.forget(row.run_id)
+
+    def _refused(self, row: RunRow, error: BaseException) -> None:
+        pause = self._setbacks.add(row.run_id, self._engine.clock.boot_us())
+        problem = str(error) if isinstance(error, RecoveryError) else type(error).__name__
+        logger(__name__).error("a run could not be brought on", run_id=row.run_id, problem=problem)
+        self._tell("refused", {"run_id": row.run_id, "problem": problem, "again_in_seconds": pause.total_seconds()})

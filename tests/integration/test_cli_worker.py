@@ -1,0 +1,140 @@
+"""`recover worker` and `recover enqueue` as a person types them: real processes, ended, killed at every place of a claim, and asked how they are."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+
+from recovery.core.entries import Status
+from tests.integration.cli_place import APP, Place, ended_after, until
+
+KILLED = -signal.SIGKILL
+
+
+def enqueued(place: Place, run_id: str, *more: str) -> None:
+    ended = place.recover("enqueue", "order", "--input", '{"item": "screw"}', "--run-id", run_id, "--app", APP, *more)
+    assert (ended.code, ended.err, ended.out) == (0, "", f"run {run_id} enqueued\n")
+
+
+def events(process: subprocess.Popen[str], wanted: str) -> dict[str, Any]:
+    """What the worker says, up to the wanted event."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        said: dict[str, Any] = json.loads(line)
+        if said["event"] == wanted:
+            return said
+    pytest.fail(f"it ended without {wanted}: {process.stderr.read() if process.stderr else ''}")
+
+
+def answer(port: int, path: str) -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as reply:  # our own
+            return reply.status, json.load(reply)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+@pytest.mark.parametrize(
+    "point", ["claim.before", "claim.after", "load.before", "load.after", "append.intent.before", "append.ended.before"]
+)
+def test_a_worker_that_dies_at_any_place_of_a_claim_leaves_the_run_to_the_next(place: Place, point: str) -> None:
+    enqueued(place, "o1")
+    killed = place.recover("worker", "--app", APP, "--until-idle", RECOVERY_CRASH_AT=point)
+    assert killed.code == KILLED
+    ended = place.recover("worker", "--app", APP, "--until-idle", "--json")
+    assert (ended.code, ended.err) == (0, "")
+    said = [json.loads(line) for line in ended.out.splitlines()]
+    assert [each["event"] for each in said] == ["started", "claimed", "brought on", "draining", "ended"]
+    assert (said[1]["run_id"], said[1]["crashes"]) == ("o1", 0 if point == "claim.before" else 1)
+    assert said[2]["status"] == "completed"
+    assert place.ledger() == ["book book-o1"]
+
+
+def test_a_run_that_kills_its_workers_is_quarantined_and_a_person_lets_it_go(place: Place) -> None:
+    enqueued(place, "o1")
+    for _ in range(2):
+        assert place.recover("worker", "--app", APP, "--until-idle", RECOVERY_CRASH_AT="load.after").code == KILLED
+    ended = place.recover("worker", "--app", APP, "--until-idle", "--crashes", "2")
+    assert "quarantined o1: problem quarantined: 2 workers in a row ended while they had it" in ended.out
+    shown = place.recover("runs", "--app", APP)
+    assert "held (quarantined: 2 workers" in " ".join(shown.out.split())
+    assert place.recover("--all", "--app", APP).code == 3
+    assert place.ledger() == []
+    assert place.recover("release", "o1", "--by", "ann", "--reason", "mended", "--app", APP).code == 0
+    assert place.recover("worker", "--app", APP, "--until-idle").code == 0
+    assert place.ledger() == ["book book-o1"]
+
+
+def test_a_worker_that_is_to_end_finishes_what_it_has_and_takes_no_more(either: Place) -> None:
+    either.touch("closed")
+    enqueued(either, "o1")
+    with ended_after(either.recovering("worker", "--app", APP, "--json", "--health", "0", "--poll", "0.05")) as worker:
+        port = events(worker, "started")["health_port"]
+        events(worker, "claimed")
+        until("readiness", lambda: answer(port, "/readyz")[0] == 200)
+        assert answer(port, "/livez") == (200, {"ok": True, "at_work": 1})
+        assert answer(port, "/nothing")[0] == 404
+        worker.send_signal(signal.SIGTERM)
+        assert events(worker, "draining")["at_work"] == 1
+        assert answer(port, "/readyz")[0] == 503
+        enqueued(either, "o2")
+        either.remove("closed")
+        assert events(worker, "brought on")["status"] == "completed"
+        events(worker, "ended")
+        assert worker.wait(60) == 0
+    row = either.row("o2")
+    assert row is not None
+    assert (row.status, row.owner) == (Status.QUEUED, None)
+
+
+def test_a_second_signal_ends_the_worker_at_once_and_its_run_is_found(place: Place) -> None:
+    place.touch("closed")
+    enqueued(place, "o1")
+    with ended_after(place.recovering("worker", "--app", APP, "--json")) as worker:
+        events(worker, "claimed")
+        worker.send_signal(signal.SIGTERM)
+        events(worker, "draining")
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(60) == 128 + signal.SIGTERM
+    place.remove("closed")
+    assert place.recover("worker", "--app", APP, "--until-idle").code == 0
+    row = place.row("o1")
+    assert row is not None
+    assert row.status is Status.COMPLETED
+
+
+def test_what_does_not_come_to_its_next_step_ends_with_the_worker(place: Place) -> None:
+    place.touch("closed")
+    enqueued(place, "o1")
+    with ended_after(place.recovering("worker", "--app", APP, "--json", "--drain", "0")) as worker:
+        until("the effect under way", lambda: place.entries("o1") >= 3)
+        worker.send_signal(signal.SIGTERM)
+        events(worker, "handing back")
+        assert worker.wait(60) == 4
+    place.remove("closed")
+    assert place.recover("--all", "--app", APP).code == 0
+
+
+def test_a_key_is_enqueued_once(place: Place) -> None:
+    order = ("enqueue", "order", "--input", '{"item": "screw"}', "--key", "17", "--app", APP)
+    assert place.recover(*order).out == "run order:17 enqueued\n"
+    assert place.recover(*order).out == "run order:17 was there already: queued\n"
+    assert place.recover(*order, "--json").document["created"] is False
+
+
+def test_what_cannot_be_enqueued_is_refused_with_what_to_do(place: Place) -> None:
+    for given in ("[", "3", '{"other": 1}', "{}"):
+        assert "order takes item" in place.recover("enqueue", "order", "--input", given, "--run-id", "a", "--app", APP).sentence
+    assert "neither a run id nor a key" in place.recover("enqueue", "order", "--input", '{"item": "x"}', "--app", APP).sentence
+    assert "order" in place.recover("enqueue", "nothing", "--run-id", "a", "--app", APP).sentence
+    assert "--app" in place.recover("enqueue", "order", "--run-id", "a").sentence
+    assert "--app" in place.recover("worker").sentence
+    assert place.recover("enqueue", "order", "--not-before", "soon", "--run-id", "a", "--app", APP).code == 2
+    assert place.files() == {"shop.py"}

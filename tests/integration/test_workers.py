@@ -1,0 +1,328 @@
+"""Workers in this process: what they take, bring on, refuse, quarantine and hand back, in both colours and on every store."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import pytest
+
+from recovery import AsyncEngine, AsyncRun, Call, Engine, Lease, Run, contracts, effect, workflow
+from recovery.core.entries import Status
+from recovery.core.errors import DefinitionError, InvalidName, RunInputDiffers
+from recovery.engine.working import Worker, Working
+from recovery.ports import Journal, Owner
+
+GATES: dict[str, threading.Event] = {}
+SENT: list[str] = []
+FAST = Working(poll=timedelta(milliseconds=20), concurrency=4)
+
+
+@effect(contracts.Opaque())
+def post(call: Call, *, name: str) -> str:
+    SENT.append(name)
+    if name in GATES:
+        assert GATES[name].wait(60)
+    return f"posted {name}"
+
+
+@workflow
+def letter(run: Run, name: str) -> str:
+    return run.perform(post(name=name))
+
+
+@workflow
+def two(run: Run, name: str) -> str:
+    run.perform(post(name=f"{name}-1"))
+    return run.perform(post(name=f"{name}-2"))
+
+
+@workflow
+def later(run: Run, seconds: float) -> str:
+    run.sleep(timedelta(seconds=seconds))
+    return "slept"
+
+
+@workflow(name="letter")
+async def async_letter(run: AsyncRun, name: str) -> str:
+    return await run.perform(post(name=name))
+
+
+@workflow
+async def forever(run: AsyncRun) -> str:
+    await run.decide("wait", _never)
+    return "never"
+
+
+async def _never() -> str:
+    SENT.append("began")
+    await asyncio.Event().wait()
+    return ""
+
+
+class Told:
+    """The events of one worker, in order."""
+
+    def __init__(self) -> None:
+        self._events: SimpleQueue[tuple[str, Mapping[str, Any]]] = SimpleQueue()
+        self.all: list[tuple[str, Mapping[str, Any]]] = []
+        self._met: set[int] = set()
+
+    def __call__(self, event: str, about: Mapping[str, Any]) -> None:
+        self._events.put((event, about))
+
+    def until(self, wanted: str, **fields: Any) -> Mapping[str, Any]:
+        """The first such event that was not asked for yet."""
+        while True:
+            for number, (event, about) in enumerate(self.all):
+                if number not in self._met and event == wanted and fields.items() <= about.items():
+                    self._met.add(number)
+                    return about
+            try:
+                self.all.append(self._events.get(timeout=60))
+            except Empty:
+                pytest.fail(f"no {wanted} {fields} came, but {self.all}")
+
+
+@contextmanager
+def working(engine: Engine | AsyncEngine, how: Working = FAST) -> Iterator[tuple[Worker, Told]]:
+    told = Told()
+    worker = Worker(engine, how, told)
+    whole: list[bool] = []
+    thread = threading.Thread(target=lambda: whole.append(worker.work()))
+    thread.start()
+    try:
+        yield worker, told
+    finally:
+        for gate in GATES.values():
+            gate.set()
+        if not how.until_idle:
+            worker.stop()
+        thread.join(60)
+        assert not thread.is_alive()
+    assert whole == [True]
+
+
+@pytest.fixture(autouse=True)
+def _clean() -> Iterator[None]:
+    yield
+    GATES.clear()
+    SENT.clear()
+
+
+@pytest.fixture(params=["def", "async def"])
+def engine(request: pytest.FixtureRequest, journal: Journal) -> Iterator[Engine | AsyncEngine]:
+    if request.param == "def":
+        made: Engine | AsyncEngine = Engine(journal, workflows=[letter, two, later])
+    else:
+        made = AsyncEngine(journal, workflows=[async_letter, forever])
+    yield made
+    made.flush()
+
+
+def do(came: Any) -> Any:
+    return asyncio.run(came) if asyncio.iscoroutine(came) else came
+
+
+def bound(engine: Engine | AsyncEngine, name: str) -> Any:
+    return async_letter(name) if isinstance(engine, AsyncEngine) else letter(name)
+
+
+def test_what_is_enqueued_is_brought_on_once(engine: Engine | AsyncEngine) -> None:
+    for number in range(10):
+        assert do(engine.enqueue(bound(engine, f"n{number}"), run_id=f"run-{number}")).is_new
+    assert do(engine.get("run-3")).status is Status.QUEUED
+    with working(engine) as (_, told):
+        for number in range(10):
+            told.until("brought on", status="completed") if number else told.until("claimed")
+        again = do(engine.enqueue(bound(engine, "n3"), run_id="run-3"))
+        assert not again.is_new
+        told.until("brought on", status="completed")
+    assert sorted(SENT) == sorted(f"n{number}" for number in range(10))
+    assert do(engine.get("run-3")).result() == "posted n3"
+
+
+def test_the_same_key_is_the_same_run_and_another_input_is_refused(engine: Engine | AsyncEngine) -> None:
+    first = do(engine.enqueue(bound(engine, "a"), key="order-17"))
+    assert (first.run_id, first.is_new) == ("letter:order-17", True)
+    assert not do(engine.enqueue(bound(engine, "a"), key="order-17")).is_new
+    with pytest.raises(RunInputDiffers):
+        do(engine.enqueue(bound(engine, "b"), key="order-17"))
+    strange = do(engine.enqueue(bound(engine, "a"), key="Bestellung Nº 17"))
+    assert strange.is_new
+    assert do(engine.enqueue(bound(engine, "a"), key="Bestellung Nº 17")).run_id == strange.run_id
+
+
+def test_what_cannot_be_enqueued_is_refused_before_anything_is_stored(journal: Journal) -> None:
+    engine = Engine(journal)
+    for wrong in (
+        {},
+        {"run_id": "a", "key": "a"},
+        {"run_id": "a", "priority": 101},
+        {"run_id": "a", "not_before": datetime(2030, 1, 1)},  # noqa: DTZ001  # that is the mistake
+    ):
+        with pytest.raises(DefinitionError):
+            engine.enqueue(letter("a"), **wrong)  # type: ignore[arg-type]
+    for name in ({"run_id": "no good"}, {"run_id": "a", "queue": "no/good"}):
+        with pytest.raises(InvalidName):
+            engine.enqueue(letter("a"), **name)  # type: ignore[arg-type]
+    assert journal.runs() == []
+
+
+def test_a_worker_serves_its_queues_and_takes_the_urgent_first(journal: Journal) -> None:
+    engine = Engine(journal, workflows=[letter])
+    for name, queue, priority in (("a", "mail", 0), ("b", "mail", 5), ("c", "cards", 9), ("d", "", 0)):
+        engine.enqueue(letter(name), run_id=name, queue=queue, priority=priority)
+    with working(engine, replace(FAST, concurrency=1, queues=("mail",), until_idle=True)):
+        pass
+    assert SENT == ["b", "a"]
+    with working(engine, replace(FAST, concurrency=1, until_idle=True)):
+        pass
+    assert SENT == ["b", "a", "c", "d"]
+
+
+def test_a_run_is_not_due_before_its_time_and_a_timer_is_let_go_and_taken_up_again(journal: Journal) -> None:
+    engine = Engine(journal, workflows=[later, letter])
+    engine.enqueue(later(0.3), run_id="timer")
+    engine.enqueue(letter("x"), run_id="delayed", not_before=datetime.now(UTC) + timedelta(seconds=0.3))
+    with working(engine, replace(FAST, keep=timedelta(0), poll=timedelta(seconds=30))) as (_, told):
+        assert told.until("brought on", run_id="timer")["status"] == "waiting"
+        for _ in range(2):
+            told.until("brought on", status="completed")  # before the next poll: the worker knows when something is due
+    assert engine.get("timer").result() == "slept"
+
+
+def test_what_is_at_work_when_the_worker_is_to_end_goes_on_to_its_end(journal: Journal) -> None:
+    engine = Engine(journal, workflows=[two])
+    GATES["a-1"] = threading.Event()
+    engine.enqueue(two("a"), run_id="a")
+    engine.enqueue(two("b"), run_id="b", not_before=datetime.now(UTC) + timedelta(days=1))
+    with working(engine) as (worker, told):
+        told.until("claimed", run_id="a")
+        worker.stop()
+        told.until("draining", at_work=1)
+        assert not worker.ready
+        GATES["a-1"].set()
+        told.until("brought on", run_id="a", status="completed")
+    assert SENT == ["a-1", "a-2"]
+
+
+def test_what_cannot_end_in_time_is_handed_back_behind_its_step(journal: Journal) -> None:
+    engine = Engine(journal, workflows=[two])
+    GATES["a-1"] = threading.Event()
+    engine.enqueue(two("a"), run_id="a")
+    with working(engine, replace(FAST, drain=timedelta(0))) as (worker, told):
+        told.until("claimed", run_id="a")
+        while not SENT:
+            threading.Event().wait(0.01)
+        worker.stop()
+        told.until("handing back", at_work=1)
+        GATES["a-1"].set()
+        told.until("handed back", run_id="a")
+    row = journal.find("a")
+    assert row is not None
+    assert (row.owner, row.status, row.crashes) == (None, Status.RUNNING, 0)
+    assert SENT == ["a-1"]
+    engine.handing_back = False
+    assert engine.recover("a").result() == "posted a-2"
+    assert SENT == ["a-1", "a-2"]
+
+
+def test_an_async_run_is_handed_back_where_it_awaits(journal: Journal) -> None:
+    engine = AsyncEngine(journal, workflows=[forever])
+    do(engine.enqueue(forever(), run_id="a"))
+    with working(engine, replace(FAST, drain=timedelta(0))) as (worker, told):
+        while not SENT:
+            threading.Event().wait(0.01)
+        worker.stop()
+        told.until("handed back", run_id="a")
+    row = journal.find("a")
+    assert row is not None
+    assert (row.owner, row.status) == (None, Status.QUEUED)  # nothing is recorded of a decision that was not made
+
+
+def abandoned(journal: Journal, run_id: str, times: int) -> None:
+    """As many owners that ended without letting the run go."""
+    for number in range(times):
+        row = journal.find(run_id)
+        assert row is not None
+        assert journal.claim(row, Owner(f"gone-{number}-{run_id}"), lease_term_us=50_000, at_us=1)
+
+
+def test_a_silent_owners_run_is_taken_over_when_its_lease_has_ended(engine: Engine | AsyncEngine) -> None:
+    engine.lease = Lease(term=timedelta(milliseconds=60), renew_every=timedelta(milliseconds=20))
+    do(engine.enqueue(bound(engine, "a"), run_id="a"))
+    abandoned(engine.journal, "a", 1)
+    with working(engine) as (_, told):
+        assert told.until("claimed", run_id="a")["crashes"] == 1
+        told.until("brought on", run_id="a", status="completed")
+
+
+def test_a_run_that_ends_its_workers_is_quarantined_and_goes_on_when_it_is_released(engine: Engine | AsyncEngine) -> None:
+    engine.lease = Lease(term=timedelta(milliseconds=60), renew_every=timedelta(milliseconds=20))
+    do(engine.enqueue(bound(engine, "a"), run_id="a"))
+    abandoned(engine.journal, "a", 4)  # the first claim was of a run that nobody had
+    with working(engine, replace(FAST, crashes=4)) as (_, told):
+        assert "4 workers in a row" in told.until("quarantined", run_id="a")["problem"]
+        row = engine.journal.find("a")
+        assert row is not None
+        assert (row.status, row.owner, row.crashes) == (Status.HELD, None, 0)
+        assert row.reason.startswith("quarantined: ")
+        assert SENT == []
+        do(engine.release("a", by="ann", reason="mended"))
+        told.until("brought on", run_id="a", status="completed")
+    assert SENT == ["a"]
+
+
+def test_one_runs_failure_stops_no_other_and_it_is_tried_again_later_and_later(journal: Journal) -> None:
+    engine = Engine(journal, workflows=[letter])
+    engine.enqueue(letter("a"), run_id="a")
+    engine.enqueue(letter("b"), run_id="b")
+    _spoil(journal, "a")
+    with working(engine) as (_, told):
+        assert told.until("refused", run_id="a")["again_in_seconds"] == 1.0
+        assert told.until("refused", run_id="a")["again_in_seconds"] == 2.0
+        told.until("brought on", run_id="b", status="completed")
+
+
+def _spoil(journal: Journal, run_id: str) -> None:
+    from recovery.storage.memory import MemoryJournal
+
+    if isinstance(journal, MemoryJournal):
+        there = journal._runs[run_id]
+        there.rows[0] = replace(there.rows[0], body="{}")
+        return
+    import sqlalchemy as sa
+
+    from recovery.storage.sql import SqlJournal
+
+    assert isinstance(journal, SqlJournal)
+    with journal._database.writing() as connection:
+        connection.execute(
+            sa.text("UPDATE journal SET body = '{}' WHERE seq = 1 AND run = (SELECT number FROM run WHERE run_id = :run)"),
+            {"run": run_id},
+        )
+
+
+def test_a_run_of_a_workflow_that_is_not_here_is_left_to_others(journal: Journal) -> None:
+    Engine(journal).enqueue(letter("a"), run_id="a")
+    with working(Engine(journal, workflows=[later]), replace(FAST, until_idle=True)):
+        pass
+    row = journal.find("a")
+    assert row is not None
+    assert (row.status, row.owner) == (Status.QUEUED, None)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"concurrency": 0}, {"poll": timedelta(0)}, {"crashes": 0}, {"drain": timedelta(seconds=-1)}, {"keep": timedelta(seconds=-1)}],
+)
+def test_a_worker_that_could_not_work_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(DefinitionError):
+        Working(**wrong)
