@@ -157,9 +157,7 @@ class Append:
     keys: tuple[KeyClaim, ...] = ()
     contracts: tuple[tuple[str, str], ...] = ()  # (digest, canonical JSON)
     payloads: tuple[Payload, ...] = ()  # what the rows refer to
-    words: tuple[
-        Message, ...
-    ] = ()  # to other runs, each told with the rows or not at all; who does not rest needs none, and gets none
+    words: tuple[Message, ...] = ()  # to other runs, each told with the rows or not at all, if it rests: who does not, needs none
     keeps_look: bool = False  # the run's next look stays what the row says at the commit, `next_look_us` is of no meaning
 
 
