@@ -118,11 +118,15 @@ class Driver(ABC):
             except BaseException as error:  # noqa: BLE001  # all of it belongs to the procedure
                 resume, came = procedure.throw, error
 
-    async def _carry_out(self, operation: Op[Any]) -> Any:
+    def _check_ours(self, operation: Op[Any]) -> None:
+        """Whether this process is to carry it out. Raises RunLeftBehind, HandedBack."""
         if (here := os.getpid()) != self._pid:  # both would send: the fence refuses one of them only after that
             raise RunLeftBehind(run_id=self._run_id, parent=self._pid, child=here)
         if self.surroundings.handing_back() and begins(operation):
             raise HandedBack
+
+    async def _carry_out(self, operation: Op[Any]) -> Any:
+        self._check_ours(operation)
         match operation:
             case Now():  # asked most often
                 return await self._now()
