@@ -35,7 +35,7 @@ PLACES = (("sqlite", "sync"), ("postgresql", "async"), ("sqlite", "async"), ("po
 PLAYS = (
     [(kill, *place) for kill, place in product(KILLS, PLACES)]
     if os.environ.get("RECOVERY_SWEEP") == "full"
-    else sampled([(kill, *PLACES[number % len(PLACES)]) for number, kill in enumerate(KILLS)], "sagas")
+    else sampled([(kill, *PLACES[number % len(PLACES)]) for number, kill in enumerate(KILLS)], "sagas", 3)
 )
 """A third of them, each in one place in turn, since time is short; `make sweep` plays all of them everywhere."""
 

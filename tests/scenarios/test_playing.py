@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
+from zlib import crc32
 
 import pytest
 
@@ -107,9 +109,13 @@ def test_plays_are_deterministic(name: str) -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*.yaml")), ids=lambda path: path.stem)
 def test_both_colours_do_the_same(path) -> None:
-    """Not only the same outcome: the same journal, the same requests, in the same order, at the same times."""
+    """Not only the same outcome: the same journal, the same requests, in the same order, at the same times.
+
+    One scenario of each file; `make replay` takes all.
+    """
     derived = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # each database derives its own keys
-    for scenario in load(path):
+    found = load(path)
+    for scenario in found if os.environ.get("RECOVERY_SWEEP") == "full" else found[crc32(path.stem.encode()) % len(found) :][:1]:
         sync, awaited = (derived.sub("KEY", played(scenario, colour).transcript) for colour in ("sync", "async"))
         assert sync == awaited, scenario.name
 

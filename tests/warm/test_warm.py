@@ -114,18 +114,13 @@ def test_crash_points_are_armed_by_its_own_environment(warm_parent: WarmParent, 
 
 
 COMMANDS = [
-    "--help",
     "--plan --run-id open --app shop:engine",
     "--run-id open --app shop:engine",
     "--run-id open --json",
     "--run-id nobody",
-    "runs --json",
     "show open",
-    "doubt",
     "explain doubtful mail#1 --app shop:engine",
     "hold world --by ann --why tests",
-    "verify",
-    "checkpoint plan",
 ]
 """One of each kind. Reading, writing and refusing; with an app and without."""
 
