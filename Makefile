@@ -19,7 +19,7 @@ JUDGE_VENV := build/judge-venv
 TOGETHER := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch power replay sweep matrix model planted kills fuzz golden soak explore histories mutants judge bench-checkpoint lint lint-style lint-types lint-pyright lint-cases lint-imports format docs clean
+.PHONY: help demo test test-torch power replay sweep matrix model planted kills fuzz golden soak explore histories mutants judge bench-checkpoint bench-workers lint lint-style lint-types lint-pyright lint-cases lint-imports format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ histories: $(VENV)/.test ## random workflows with random kills against plain Pyt
 
 mutants: $(VENV)/.test ## break weigh and judge in every way we know, and see which tests notice: some minutes
 	$(BIN)/python -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE))
+
+bench-workers: $(VENV)/.test ## what workers cost with 100,000 settled and 1,000 open runs
+	$(VENV)/bin/python -m tests.benchmarks.open_runs
 
 bench-checkpoint: $(BENCH_VENV)/.bench ## what a save and a load cost beside the peers and the bare disk; installs the peers into an environment of its own
 	$(BENCH_VENV)/bin/python -m tests.benchmarks.checkpoint $(if $(PAGE),--page $(PAGE))

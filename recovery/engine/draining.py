@@ -60,7 +60,7 @@ def drain(engine: Wiring, bring: Callable[[RunRow], tuple[Status, ExitCode, str]
     what keeps it. Raises what concerns all runs: StoreUnavailable, AppNotFound."""
     came = Drained()
     tried: set[str] = set()
-    for rows in (_able(engine), *(_woken(engine, tried) for _ in range(ROUNDS_MAX))):
+    for _, rows in zip(range(ROUNDS_MAX), _rounds(engine, tried), strict=False):
         for row in rows:
             tried.add(row.run_id)
             came.brought.append(_one(row, bring))
@@ -70,13 +70,16 @@ def drain(engine: Wiring, bring: Callable[[RunRow], tuple[Status, ExitCode, str]
     return came
 
 
-def _able(engine: Wiring) -> Iterator[RunRow]:
-    return (row for row in _open(engine, lambda _: None) if can_go_on(engine, row))
+def _rounds(engine: Wiring, tried: set[str]) -> Iterator[Iterator[RunRow] | tuple[RunRow, ...]]:
+    """First all that can go on; then those that are due and were not tried yet: a settled child has woken its parent, which stands in front of it by its id."""
+    yield (row for row in _open(engine, lambda _: None) if can_go_on(engine, row))
+    while woken := _woken(engine, tried):
+        yield woken
 
 
-def _woken(engine: Wiring, tried: set[str]) -> Iterator[RunRow]:
-    """Due runs that were not taken up yet: a settled child has woken its parent, or stands behind it by its id."""
-    yield from engine.journal.due(Wanted(now_us=engine.clock.wall_us(), limit=PAGE, passed_over=frozenset(tried))).runs
+def _woken(engine: Wiring, tried: set[str]) -> tuple[RunRow, ...]:
+    due = engine.journal.due(Wanted(now_us=engine.clock.wall_us(), limit=len(tried) + PAGE)).runs
+    return tuple(row for row in due if row.run_id not in tried)
 
 
 def can_go_on(engine: Wiring, row: RunRow) -> bool:

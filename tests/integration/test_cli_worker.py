@@ -138,3 +138,18 @@ def test_what_cannot_be_enqueued_is_refused_with_what_to_do(place: Place) -> Non
     assert "--app" in place.recover("worker").sentence
     assert place.recover("enqueue", "order", "--not-before", "soon", "--run-id", "a", "--app", APP).code == 2
     assert place.files() == {"shop.py"}
+
+
+def test_several_workers_share_what_is_due_and_what_one_of_them_dies_with(either: Place) -> None:
+    names = [f"o{number:02}" for number in range(24)]
+    said = "from shop import engine, order\nwith engine:\n    [engine.enqueue(order('screw'), run_id=f'o{number:02}') for number in range(24)]"
+    assert either.run_python("-c", said).code == 0
+    arguments = ("worker", "--app", APP, "--until-idle", "--concurrency", "2", "--json")
+    workers = [either.recovering(*arguments) for _ in range(2)] + [either.recovering(*arguments, RECOVERY_CRASH_AT="send.before:3")]
+    ended = [worker.communicate(timeout=240) for worker in workers]
+    for worker, (_, problem) in zip(workers, ended, strict=True):
+        assert worker.returncode in {0, KILLED}, problem
+        assert "locked" not in problem
+    assert either.recover("worker", "--app", APP, "--until-idle").code == 0
+    assert sorted(either.ledger()) == [f"book book-{name}" for name in names]
+    assert {row.status for name in names if (row := either.row(name)) is not None} == {Status.COMPLETED}

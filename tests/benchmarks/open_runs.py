@@ -1,0 +1,120 @@
+"""What workers cost where nearly everything is settled: `make bench-workers`.
+
+Owns the making of a database with many settled runs and some open ones, and the measuring. Knows no peers. Invariant: it prints what it measured, on this machine, and
+judges nothing; a benchmark is no test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from recovery import Call, Engine, Run, contracts, effect, workflow
+from recovery.cli.draining import _planning, _recovering
+from recovery.engine.draining import drain
+from recovery.engine.working import Worker, Working
+from recovery.storage.schema import run as run_table
+from recovery.storage.sql import SqlJournal
+
+
+@effect(contracts.Keyed(window=timedelta(hours=24)))
+def touch(call: Call, *, number: int) -> int:
+    return number
+
+
+@workflow
+def small(run: Run, number: int) -> int:
+    return run.perform(touch(number=number))
+
+
+def filled(path: Path, settled: int, opened: int) -> Engine:
+    """A database with so many settled rows, copies of one run's, and so many runs that are queued."""
+    engine = Engine(f"sqlite:///{path}", workflows=[small])
+    engine.run("settled", small, 0)
+    journal = engine.journal
+    assert isinstance(journal, SqlJournal)
+    with journal._database.transaction() as connection:
+        [template] = connection.execute(sa.select(run_table)).mappings().all()
+        same = {name: value for name, value in template.items() if name != "number"}
+        for first in range(0, settled, 10_000):
+            rows = [same | {"run_id": f"settled-{number}"} for number in range(first, min(first + 10_000, settled))]
+            connection.execute(sa.insert(run_table), rows)
+    for number in range(opened):
+        engine.enqueue(small(number), run_id=f"open-{number}")
+    return engine
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, float, Any]:
+    """Seconds of the clock, seconds of the processor, and what came."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    came = work()
+    return time.perf_counter() - wall, time.process_time() - cpu, came
+
+
+def resident_kb() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() // 1024
+
+
+def idle(engine: Engine, seconds: float) -> dict[str, Any]:
+    """A worker that finds nothing: its looks, its time on the processor, and what its memory grew by."""
+    looks: list[None] = []
+    due = engine.journal.claim_due
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        looks.append(None)
+        return due(*arguments, **named)
+
+    engine.journal.claim_due = counted  # type: ignore[method-assign]  # measured, not changed
+    worker = Worker(engine, Working())
+    threading.Timer(seconds, worker.stop).start()
+    before = resident_kb()
+    wall, cpu, _ = timed(worker.work)
+    del engine.journal.claim_due
+    return {"seconds": round(wall, 2), "looks": len(looks), "processor_ms": round(cpu * 1000, 1), "grew_kb": resident_kb() - before}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--settled", type=int, default=100_000)
+    parser.add_argument("--open", type=int, default=1_000)
+    parser.add_argument("--idle", type=float, default=10)
+    given = parser.parse_args()
+    measured: dict[str, Any] = {"settled": given.settled, "open": given.open, "processors": os.cpu_count()}
+    with tempfile.TemporaryDirectory() as directory:
+        engine = filled(Path(directory) / "plan.db", given.settled, given.open)
+        for name, bring in (
+            ("plan_all", _planning(engine, lambda came: came, probe=True)),
+            ("recover_all", _recovering(engine, lambda came: came, timedelta(0))),
+        ):
+            wall, cpu, came = timed(lambda bring=bring: drain(engine, bring))  # type: ignore[misc]
+            measured[name] = {"runs": len(came.brought), "seconds": round(wall, 3), "processor_seconds": round(cpu, 3)}
+            measured[name]["runs_per_second"] = round(len(came.brought) / wall)
+        wall, cpu, came = timed(lambda: drain(engine, bring))
+        measured["nothing_open"] = {"runs": len(came.brought), "milliseconds": round(wall * 1000, 2)}
+        measured["idle_worker"] = idle(engine, given.idle)
+        for number in range(given.open):
+            engine.enqueue(small(number), run_id=f"more-{number}")
+        before = resident_kb()
+        wall, cpu, _ = timed(Worker(engine, Working(until_idle=True)).work)
+        measured["worker"] = {
+            "runs": given.open, "seconds": round(wall, 3), "processor_seconds": round(cpu, 3), "grew_kb": resident_kb() - before,
+            "runs_per_second": round(given.open / wall),
+        }  # fmt: skip
+        engine.close()
+    print(json.dumps(measured, indent=2))
+
+
+if __name__ == "__main__":
+    main()
