@@ -63,6 +63,9 @@ class Attempt:
             self._put(STATE, data)
         return FileEntry(STATE, len(data), digest(data))
 
+    def write_ahead(self, manifest: Manifest, limits: Limits) -> None:
+        """What is written of a manifest that is not judged yet: nothing."""
+
     def write_manifest(self, manifest: Manifest) -> None:
         """Last of the files. Then they are synced, and the directory that names them all."""
         with around("checkpoint.manifest"):
@@ -125,15 +128,21 @@ class PackedAttempt(Attempt):
         self._parts[STATE] = data
         return FileEntry(STATE, len(data), digest(data))
 
-    def write_manifest(self, manifest: Manifest) -> None:
-        """Write everything, and sync it."""
+    def write_ahead(self, manifest: Manifest, limits: Limits) -> None:
+        """Write everything, and let the device begin with it while the manifest is judged."""
+        require_sound(manifest, limits, where=self.path.name)  # or it might have no bytes
         self._parts[FILE] = manifest.to_bytes()
         header, order = packed_header({name: len(data) for name, data in self._parts.items()})
         self.content = b"".join([header, *(self._parts[name] for name in order)])
-        with around("checkpoint.manifest"):
+        with around("checkpoint.shard"):
             (file,) = self._unsynced
             self._disk.write(file, self.content)
-            self._disk.sync(file)
+            self._disk.start_sync(file, 0, len(self.content))
+
+    def write_manifest(self, manifest: Manifest) -> None:  # noqa: ARG002
+        """It is written; sync it."""
+        with around("checkpoint.manifest"):
+            self._disk.sync(self._unsynced[0])
             self._disk.close(self._unsynced.pop())
 
     def _discard(self) -> None:

@@ -145,6 +145,7 @@ def finish(
     record: Record | None = None,
 ) -> Candidate:
     """Validate, commit, tell the journal, read back, hint, retire: in this order. Raises CheckpointInvalid before the commit, SaveFailed after it."""
+    session.attempt.write_ahead(manifest, place.limits)
     validate(evidence, place.limits)
     session.attempt.write_manifest(manifest)
     path = session.attempt.commit(manifest)

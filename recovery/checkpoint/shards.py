@@ -94,8 +94,7 @@ def gather_shard(name: str, arrays: Mapping[str, Array], limits: Limits) -> Gath
     for dtype, same in groupby(order, key=lambda each: arrays[each].dtype):  # one look at the numbers of many small arrays
         names, begin = list(same), len(data)
         for each in names:
-            for piece in pieces(arrays[each]):
-                data += piece.view(np.uint8).data
+            data += _little(arrays[each]).tobytes()
         together = np.frombuffer(data, dtype.newbyteorder("<"), offset=begin) if len(data) > begin else np.empty(0)
         if not is_finite(together):
             for each in names:

@@ -1,8 +1,8 @@
 """`python -m tests.benchmarks.checkpoint`: what a save and a load cost beside the peers and the bare disk, written to build/bench/checkpoint.json.
 
 Owns which figures there are. Everything is a comparison within one run: the contenders take turns, since a machine that does other things too has no
-time of its own to state; on a very busy one only the time of processors means much. Durable means: returned, and every file and directory that was written synced afterwards (which costs next to
-nothing where it was synced already, and finding and opening them is not counted). Small commits are done several times in a turn, as a run does that saves often; what the first of a turn takes,
+time of its own to state; on a very busy one only the time of processors means much. Durable means: returned, and every file and directory that was written synced afterwards, unless the contender has synced all of them itself: the
+store has, as `make power` shows, and the floor of small commits (finding and opening them is not counted). Small commits are done several times in a turn, as a run does that saves often; what the first of a turn takes,
 with the processor's caches full of other things, stands beside it.
 
 Read-back policy: the store's own, "sample", in every commit unless its name says otherwise. The floor and the peers read nothing back.

@@ -24,10 +24,14 @@ def commits(state: Learning, streams: int) -> tuple[list[Contender], dict[str, s
     there, absent = peers.present()
     parts = [list(part.values()) for part in balanced(state.arrays, streams)]
     return [
-        Contender(OURS, lambda directory: _store(directory, state, "sample")),
-        Contender(f"{OURS}, everything read back", lambda directory: _store(directory, state, "full"), every=3),
+        Contender(OURS, lambda directory: _store(directory, state, "sample"), durable=True),
+        Contender(f"{OURS}, everything read back", lambda directory: _store(directory, state, "full"), every=3, durable=True),
         Contender(BARE, lambda directory: lambda: raw.write(directory / "raw", parts)),
-        *([Contender(STEPS, lambda directory: lambda: raw.write_in_two_syncs(directory, parts[0]))] if streams == 1 else []),
+        *(
+            [Contender(STEPS, lambda directory: lambda: raw.write_in_two_syncs(directory, parts[0]), durable=True)]
+            if streams == 1
+            else []
+        ),
         *(Contender(name, _with(save, state.arrays), 3 if name in peers.SLOW else 1) for name, save in there.items()),
     ], absent
 

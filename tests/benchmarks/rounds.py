@@ -22,12 +22,13 @@ from tests.benchmarks import raw
 class Contender:
     """`ready` is given a fresh directory and makes what is timed: a function that returns what it wrote, or None if it wrote nothing.
 
-    every: it takes part in each so manieth round: those that no target depends on, and that take seconds, leave the time to the others.
+    durable: whether it is when it returns, so that nothing is left to sync. every: it takes part in each so manieth round: those that no target depends on, and that take seconds, leave the time to the others.
     """
 
     name: str
     ready: Callable[[Path], Callable[[], Path | None]]
     every: int = 1
+    durable: bool = False
 
 
 @dataclass
@@ -90,20 +91,20 @@ def _timed(contender: Contender, directory: Path, repeats: int) -> list[Times]:
         place.mkdir()
     runs = [contender.ready(place) for place in places]
     gc.collect()
-    times = [_once(run) for run in runs]
+    times = [_once(run, contender.durable) for run in runs]
     runs.clear()
     shutil.rmtree(directory)
     raw.sync(directory.parent)
     return times
 
 
-def _once(run: Callable[[], Path | None]) -> Times:
+def _once(run: Callable[[], Path | None], durable: bool) -> Times:
     spent = time.process_time()
     began = time.perf_counter()
     written = run()
     returned = time.perf_counter() - began
     spent = time.process_time() - spent
-    return returned, returned + (raw.sync_all(written) if written is not None else 0), spent
+    return returned, returned + (raw.sync_all(written) if written is not None and not durable else 0), spent
 
 
 def ratio(of: Mapping[int, float], to: Mapping[int, float]) -> float:
