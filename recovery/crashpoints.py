@@ -20,7 +20,7 @@ from typing import Final
 BRACKETS: Final[dict[str, str]] = {
     "open": "the run and its first entry",
     "claim": "raising the epoch",
-    "load": "reading the journal, after the claim has committed",
+    "load": "reading the journal, after the claim has committed or before an order to fork or restart is written",
     "append.decision": "a decision",
     "append.intent": "an intent with its first attempt: the last durable step before a first byte",
     "append.attempt": "a further attempt: a re-send or a close",

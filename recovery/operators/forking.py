@@ -18,6 +18,7 @@ from recovery.core.ids import ROOT, check_run_id
 from recovery.core.inheritance import NewKey, Policy, Term, Unsettled, copied, cut_at, is_place, prefix_of
 from recovery.core.operations import Now
 from recovery.core.repeating import terms_for, unsaid
+from recovery.crashpoints import around
 from recovery.obeying import standing_status
 from recovery.offspring import given_up
 from recovery.offspring import opened as store_run
@@ -79,7 +80,7 @@ async def fork(
     attributed(_FORK, f"run {run_id!r}", by=by, reason=reason)
     check_run_id(new_run_id)
     _check_words(_FORK, f"run {run_id!r}", policies, version)
-    parent = await looked_at(run_id)
+    parent = await _looked_at(run_id)
     made, taken_over = _forked(parent, new_run_id, at, policies, version)
     order = Override(
         step=ROOT,
@@ -132,6 +133,12 @@ def _forked(
     return made, taken_over
 
 
+async def _looked_at(run_id: str) -> Loaded:
+    """What the order is thought out on. A place of its own: whatever the run does from here on must not be overlooked by the order."""
+    with around("load"):
+        return await looked_at(run_id)
+
+
 def _place(loaded: Loaded, at: str) -> str:
     """Raises StepNotFound."""
     step = loaded.history.steps.get(at)
@@ -176,7 +183,7 @@ async def restart(
     about = f"run {run_id!r}"
     attributed(_RESTART, about, by=by, reason=reason)
     _check_words(_RESTART, about, policies)
-    seen = await looked_at(run_id)
+    seen = await _looked_at(run_id)
     _check_open(seen, about)
     made = _restarted(seen, step, policies)
     if plan:

@@ -8,7 +8,7 @@ from recovery.testing.crashing import Crashed, crash_at
 from recovery.testing.effects import reserving
 from recovery.testing.environment import Connection, SimulatedEnvironment, connected, connecting, connection
 from recovery.testing.exploration.exploring import Exploration, Explored, Found, explore
-from recovery.testing.exploration.saying import answers, sends
+from recovery.testing.exploration.saying import answers, forks, orders, restarts, sends
 from recovery.testing.exploration.search import NotDeterministic
 from recovery.testing.journaled import replay_journal
 from recovery.testing.knobs import Anchor, Knobs, Marking, OnMismatch, OutOfStock, Remembered
@@ -43,10 +43,13 @@ __all__ = [
     "connection",
     "crash_at",
     "explore",
+    "forks",
     "load",
+    "orders",
     "play",
     "replay_journal",
     "replay_paths",
     "reserving",
+    "restarts",
     "sends",
 ]

@@ -157,6 +157,7 @@ class Program:
 
     def restart(self, move: Restart) -> Ended:
         """A new generation of a run."""
+        self.engine.wait_for_owner = move.wait
 
         async def said() -> Any:
             return await _given(

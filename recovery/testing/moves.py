@@ -168,6 +168,7 @@ class Restart(_OnTerms):
 
     restart: str = Field(description="the first step that is left behind")
     id: RunId = Field("run-1", description="the run id")
+    wait: Duration = Field(timedelta(0), description="how long it waits for another owner")
 
 
 class Kill(Strict):
@@ -384,3 +385,6 @@ MOVES = (
 
 Acting: TypeAlias = Run | Recover | Resume | Signal | Send | Order | Fork | Restart
 """What a process does, as far as it comes."""
+
+Word: TypeAlias = Signal | Send | Order | Fork | Restart
+"""What a person says of a run, from a process of their own."""

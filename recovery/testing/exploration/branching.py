@@ -24,7 +24,7 @@ from recovery.definitions.effect import Effect
 from recovery.ports import RunRow
 from recovery.testing.exploration.bounds import FREE, Bounds
 from recovery.testing.footprints import Footprint
-from recovery.testing.moves import Move, Run, Send, Signal
+from recovery.testing.moves import Fork, Move, Run, Word
 from recovery.testing.scenario import Scenario
 from recovery.testing.steps import Attempt, Decide, Fail, Gather, Perform, Return, Step, Try
 
@@ -100,7 +100,8 @@ class Choice:
 @dataclass(frozen=True, slots=True)
 class Moment:
     """What the choices depend on. active: who went on last, if it stands still. others: who stands still beside it. branches: those of its own that could
-    go on, too. children: runs that the run has started and that are open. started: recoverers. said: how many words people have said."""
+    go on, too. children: runs that the run has started and that are open. started: recoverers. said: how many words people have said. forks: the open
+    runs that were made from others. ordering: those among active and others that are giving an order."""
 
     run: RunRow | None
     active: str | None
@@ -113,6 +114,8 @@ class Moment:
     declined: tuple[str, ...]
     now_us: int
     said: int
+    forks: tuple[str, ...] = ()
+    ordering: frozenset[str] = frozenset()
 
 
 class Branching:
@@ -120,8 +123,8 @@ class Branching:
 
     def __init__(self, scenario: Scenario, effects: Collection[Effect[..., Any]]) -> None:
         self._input = next((move.input for move in scenario.timeline if isinstance(move, Run)), None)
-        self._words = [_unasked(move) for move in scenario.timeline if isinstance(move, Signal | Send)]
         self._wait = scenario.lease.term * 2
+        self._words = [_unasked(move) for move in scenario.timeline if isinstance(move, Word)]
         contracts = [effect.contract for effect in effects]
         timeout = max((effect.timeout for effect in effects), default=timedelta(0))
         self.settles = timeout + max((_settling(contract) for contract in contracts), default=timedelta(0))
@@ -147,7 +150,7 @@ class Branching:
 
     def _all(self, at: Moment) -> Iterator[Choice]:
         """In order: who goes on and who says something, then what goes wrong."""
-        speaks = at.said < len(self._words) and at.rank == 0 and at.run is not None and not at.run.status.settled
+        speaks = at.rank == 0 and self._speaks(at)
         if speaks and at.active is None:
             yield Choice(self._words[at.said])
         if at.active is not None:
@@ -171,12 +174,21 @@ class Branching:
         if self._cancels and at.rank == 0 and at.run is not None and not at.run.status.settled:
             yield Choice(CANCELLED, FAULT, Before.SHARED if at.active is not None else Before.ANY, 1001)
 
+    def _speaks(self, at: Moment) -> bool:
+        """Whether the next word can be said: there is a run to say it of, and whoever says it is not still giving an order."""
+        if at.said >= len(self._words) or at.run is None:
+            return False
+        word = self._words[at.said]
+        return word.by not in {at.active, *at.others} and (isinstance(word, Fork) or not at.run.status.settled)
+
     def _switches(self, at: Moment) -> Iterator[Choice]:
-        """Who went on last stands still, as under SIGSTOP, and another one goes on; or another one of its own branches does."""
+        """Who went on last stands still, as under SIGSTOP, and another one goes on; or another one of its own branches does. Whoever gives an order
+        and whoever is at work are two processes anyway: that one comes between any two steps of the other is no fault."""
         for branch in at.branches:
             yield Choice(said(resume=at.active, branch=branch), FAULT, Before.SHARED)
         for other in at.others:
-            yield Choice(_goes_on(other), FAULT, Before.SHARED)
+            apart = other in at.ordering or at.active in at.ordering
+            yield Choice(_goes_on(other), FREE if apart else FAULT, Before.SHARED)
         if at.run is not None and not at.run.status.settled:
             for run_id in (RUN, *at.children):
                 yield Choice(self._recoverer(at, run_id), Bounds(1, 1), Before.SHARED)
@@ -185,6 +197,8 @@ class Branching:
         """Nobody is at work: whoever stands still may go on, and the next recoverer may come."""
         for other in at.others:
             yield Choice(_goes_on(other))
+        for fork in at.forks:
+            yield Choice(self._recoverer(at, fork), Bounds(0, 1))
         if at.run is None or not at.run.status.settled:
             for run_id in (RUN, *at.children):  # anybody may recover a child by itself
                 yield Choice(self._recoverer(at, run_id), Bounds(0, 1))
@@ -239,7 +253,7 @@ def _timeless(step: Step) -> bool:
     return isinstance(step, Decide | Perform | Attempt | Try | Gather | Return | Fail) and all(map(_timeless, nested))  # type: ignore[arg-type]  # steps hold steps
 
 
-def _unasked(word: Signal | Send) -> Move:
+def _unasked(word: Word) -> Word:
     """What somebody says, whatever comes of it."""
     return word.model_copy(update={"kill": None, "pause": None, "expect": None})
 

@@ -24,7 +24,7 @@ from recovery.testing.exploration.search import Counts, Progress, Search, Violat
 from recovery.testing.exploration.sharing import shared
 from recovery.testing.exploration.shrinking import shrunk
 from recovery.testing.exploration.writing import duration_text, expecting_no_divergence, plain, scenario_of, written
-from recovery.testing.moves import Move, Send, Signal
+from recovery.testing.moves import Move, Word
 from recovery.testing.promises import PROMISES
 from recovery.testing.replay import COLOURS, has_colour
 from recovery.testing.scenario import Scenario
@@ -92,8 +92,8 @@ class Exploration(Generic[P, R]):
     """A workflow, its input, and what acts in the place of real services: what `recover explore module:name` explores.
 
     effects: by effect, a function of its arguments, or AS_IT_STANDS; or a `ScriptedEnvironment`. None: each effect that the workflow's code names
-    is acted by its contract, and gives examples of what it returns. says: what people say to the run, at any moment and in this order, made by `answers` and
-    `sends`. budget and lease: of every engine.
+    is acted by its contract, and gives examples of what it returns. says: what people say to the run, at any moment and in this order, made by `answers`,
+    `sends`, `orders`, `restarts` and `forks`; others go on between any two places of an order. budget and lease: of every engine.
     Raises ValueNotStorable for an input that cannot be stored, NotCast for an effect of whose value no example can be made.
     """
 
@@ -103,7 +103,7 @@ class Exploration(Generic[P, R]):
         /,
         *args: Any,
         effects: Mapping[Effect[..., Any], Callable[..., Any]] | ScriptedEnvironment | None = None,
-        says: Sequence[Signal | Send] = (),
+        says: Sequence[Word] = (),
         budget: Budget | None = None,
         lease: Lease | None = None,
     ) -> None:
@@ -155,7 +155,7 @@ def explore(
     /,
     *args: Any,
     effects: Mapping[Effect[..., Any], Callable[..., Any]] | ScriptedEnvironment | None = None,
-    says: Sequence[Signal | Send] = (),
+    says: Sequence[Word] = (),
     faults: int = FAULTS_DEFAULT,
     recoverers: int = RECOVERERS_DEFAULT,
     seed: int = 0,

@@ -7,17 +7,18 @@ searched. Invariant: the timeline of a history, played by itself, leads to the s
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from recovery.core.entries import Opened
 from recovery.storage.memory import MemoryJournal
 from recovery.testing.casting import Cast
-from recovery.testing.exploration.branching import RESTOCKED, RUN, WORKER, Moment
+from recovery.testing.exploration.branching import CANCELLED, RESTOCKED, RUN, WORKER, Moment
 from recovery.testing.exploration.shrinking import actor_of
 from recovery.testing.exploration.states import State, state_of
 from recovery.testing.footprints import Footprint
 from recovery.testing.journals import decoded
 from recovery.testing.ledger import Declined
-from recovery.testing.moves import Move, Recover, Resume, Run, Send, Signal, Stop
+from recovery.testing.moves import Fork, Move, Order, Recover, Restart, Resume, Run, Stop, Word
 from recovery.testing.process import ANYWHERE, PASSAGES_MAX, Report
 from recovery.testing.scenario import Scenario
 from recovery.testing.stage import Stage
@@ -40,6 +41,8 @@ class Play:
     passed: list[str] = field(default_factory=list)
     _active: str | None = None
     _started: dict[str, str] = field(default_factory=dict)
+    _ordering: dict[str, str] = field(default_factory=dict)
+    _forks: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.stage = Stage(self.scenario, self.journal, is_async=self.is_async, cast=self.cast)
@@ -54,7 +57,7 @@ class Play:
     def make(self, move: Move, rank: int) -> tuple[Footprint | None, Report | None]:
         """Let it happen; a process goes on to its next place. What the step did, and what became of the process. Raises Failed."""
         self.rank = rank
-        if not isinstance(move, Run | Recover | Resume):
+        if not _acts(move):
             self.stage.make(move)
             self._note(move)
             self.moves.append(move)
@@ -99,12 +102,14 @@ class Play:
             held=self.stage.environment.held,
             declined=tuple(sku for sku in declined if stock.get(sku, RESTOCKED) < RESTOCKED // 2),
             now_us=self.stage.clock.wall_us(),
-            said=sum(isinstance(move, Signal | Send) for move in self.moves),
+            said=sum(isinstance(move, Word) and move != CANCELLED for move in self.moves),
+            ordering=frozenset(name for name in standing if name in self._ordering),
+            forks=tuple(row.run_id for row in self.journal.runs() if row.run_id in self._forks and not row.status.settled),
         )
 
     def state(self, moment: Moment) -> State:
         """What this moment is told from others by."""
-        began = [(name, self._started[name]) for name in (moment.active, *moment.others) if name is not None]
+        began = [(name, self._began(name)) for name in (moment.active, *moment.others) if name is not None]
         return state_of(self.stage, self.journal, (moment.active, moment.rank, began, moment.said))
 
     def _is_child(self, run_id: str) -> bool:
@@ -115,7 +120,19 @@ class Play:
 
     def _note(self, move: Move) -> None:
         actor = actor_of(move)
-        if actor is not None:
+        if actor is not None and move != CANCELLED:
             self._active = actor
         if isinstance(move, Run | Recover):
-            self._started[actor or WORKER] = type(move).__name__
+            self._started[actor or WORKER] = f"{type(move).__name__} {move.id}"
+        elif isinstance(move, Order | Fork | Restart):
+            self._ordering[move.by] = repr(move.model_copy(update={"pause": None}))
+        if isinstance(move, Fork):
+            self._forks.add(move.fork)
+
+    def _began(self, actor: str) -> str:
+        return self._started.get(actor) or self._ordering[actor]
+
+
+def _acts(move: Move) -> TypeGuard[Run | Recover | Resume | Order | Fork | Restart]:
+    """Whether it is made place by place, by a process that others can come between. A cancel that comes as a fault is given whole."""
+    return isinstance(move, Run | Recover | Resume | Order | Fork | Restart) and move != CANCELLED

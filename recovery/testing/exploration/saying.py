@@ -6,8 +6,9 @@ nothing was played but what follows on the end of the wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -16,7 +17,7 @@ from recovery.core.entries import LAPSED, Status
 from recovery.core.mail import waits_in
 from recovery.storage.reading import Loaded
 from recovery.testing.exploration.branching import RUN, Moment
-from recovery.testing.moves import Send, Signal
+from recovery.testing.moves import Fork, Order, Restart, Send, Signal
 
 
 def answers(name: str, value: Any, *, by: str = "ann", run_id: str = RUN) -> Signal:
@@ -27,6 +28,40 @@ def answers(name: str, value: Any, *, by: str = "ann", run_id: str = RUN) -> Sig
 def sends(topic: str, value: Any, *, by: str = "ann") -> Send:
     """Somebody sends a message, which `run.receive(topic)` takes."""
     return Send.model_validate({"send": topic, "value": to_jsonable_python(value), "by": by})
+
+
+def orders(verb: str, *, by: str = "ann") -> Order:
+    """Somebody orders the run to `pause`, to `resume`, or to `cancel`."""
+    return Order.model_validate({"order": verb, "by": by})
+
+
+def restarts(
+    step: str,
+    *,
+    reuse: Sequence[str] = (),
+    new_key: Mapping[str, str] | None = None,
+    forbid: Sequence[str] = (),
+    wait: timedelta = timedelta(0),
+    by: str = "ann",
+) -> Restart:
+    """Somebody begins a new generation of the run at a step. reuse, forbid: steps whose outcome is taken over, or which are not done again; new_key:
+    those that are done anew, with the reason. wait: how long for an owner that stands still. As `engine.restart` has it; an order that comes too early is refused, and is given no second time."""
+    words = {"reuse": list(reuse), "new_key": dict(new_key or {}), "forbid": list(forbid)}
+    return Restart.model_validate({"restart": step, "by": by, **words}).model_copy(update={"wait": wait})
+
+
+def forks(
+    run_id: str,
+    *,
+    at: str = "",
+    reuse: Sequence[str] = (),
+    new_key: Mapping[str, str] | None = None,
+    forbid: Sequence[str] = (),
+    by: str = "ann",
+) -> Fork:
+    """Somebody forks the run in front of a step; the new run is recovered then like the first. The rest as `restarts` has it."""
+    words = {"reuse": list(reuse), "new_key": dict(new_key or {}), "forbid": list(forbid)}
+    return Fork.model_validate({"fork": run_id, "at": at, "by": by, **words})
 
 
 @dataclass(slots=True)

@@ -234,6 +234,7 @@ class Search:
                 and report is not None
                 and report.ended is not None
                 and report.ended.exit == "usage"
+                and not moment.said
             ):
                 raise ValueError(f"Undisturbed, the run ends: {report.ended.message}")
             if not known and self._branching.is_silent(moment):

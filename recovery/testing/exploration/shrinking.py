@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from recovery.testing.moves import Kill, Move, Recover, Resume, Run
+from recovery.testing.moves import Fork, Kill, Move, Order, Recover, Restart, Resume, Run
+
+_STOPPING = Run | Recover | Resume | Order | Fork | Restart
 
 Breaks = Callable[[tuple[Move, ...]], bool]
 """Whether a timeline, played by itself, breaks the promise that is looked for."""
@@ -38,10 +40,10 @@ def _simpler(timeline: tuple[Move, ...]) -> Iterator[tuple[Move, ...]]:
         yield tuple(move for move in timeline if actor_of(move) != actor)
     for at, move in enumerate(timeline):
         yield timeline[:at] + timeline[at + 1 :]
-        if isinstance(move, Run | Recover | Resume) and move.pause is not None:
+        if isinstance(move, _STOPPING) and move.pause is not None:
             yield _replaced(timeline, at, {"pause": None})
     for at, move in enumerate(timeline):
-        if not isinstance(move, Run | Recover | Resume) or (stop := move.pause or move.kill) is None:
+        if not isinstance(move, _STOPPING) or (stop := move.pause or move.kill) is None:
             continue
         kind = "kill" if move.kill is not None else "pause"
         ends = next((later for later in range(at + 1, len(timeline)) if actor_of(timeline[later]) == actor_of(move)), None)
@@ -72,5 +74,7 @@ def actor_of(move: Move) -> str | None:
             return move.resume
         case Kill():
             return move.kill
+        case Order() | Fork() | Restart():
+            return move.by
         case _:
             return None
