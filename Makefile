@@ -66,8 +66,9 @@ golden: $(VENV)/.test ## write the journals of the newest directory of tests/gol
 soak: $(VENV)/.test ## random plays with real processes, services and servers killed: 300, or PLAYS=N, or MINUTES=M; SEED=N from that one on
 	$(BIN)/python -m tests.soak $(if $(MINUTES),--minutes $(MINUTES),--plays $(or $(PLAYS),300)) $(if $(SEED),--seed $(SEED))
 
-explore: $(VENV)/.test ## every history of the canonical workflow with two faults and two recoverers, then the explorer's own tests
+explore: $(VENV)/.test ## every history of the canonical workflow, strict and riding, with two faults and two recoverers, then the explorer's own tests
 	$(BIN)/recover explore scenarios/canonical.yaml $(foreach store,$(STORES),--store $(store))
+	$(BIN)/recover explore scenarios/canonical-riding.yaml $(foreach store,$(STORES),--store $(store))
 	$(BIN)/python -m pytest -q -n 2 -m explore tests/explorer
 
 histories: $(VENV)/.test ## random workflows with random kills against plain Python: 300 histories, or HISTORIES=N; SEED=N draws others

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
+from typing import Final, Protocol
 
 from recovery.core.errors import DefinitionError
 
@@ -99,3 +99,7 @@ class Policy(Protocol):
 def _require(holds: bool, what: str, field: str, problem: str, advice: str) -> None:
     if not holds:
         raise DefinitionError(what=what, name=field, problem=problem, advice=advice)
+
+
+RIDING: Final = Riding()
+"""What an engine does that is not told otherwise."""

@@ -78,6 +78,8 @@ class AsyncDriver(Driver):
         asyncio.get_running_loop().call_later(watchman.seconds, self._look, head)
 
     def _look(self, head: int) -> None:
+        if self.ended:
+            return
         self._looking = asyncio.get_running_loop().create_task(self._looked(head))
 
     async def _looked(self, head: int) -> None:

@@ -11,8 +11,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Final
 
 from recovery import forks
+
+IDLE_SECONDS_MAX: Final = 1.0
+"""How long the thread is kept while nothing rides."""
 
 
 class Watchman:
@@ -54,9 +58,12 @@ class Watchman:
         me = threading.current_thread()
         while True:
             with self._come:
-                while self._thread is me and not self._asked:
-                    self._come.wait()
+                if not self._asked and self._thread is me:
+                    self._come.wait(IDLE_SECONDS_MAX)
                 if self._thread is not me:
+                    return
+                if not self._asked:
+                    self._thread = None  # an engine that nobody closes keeps no thread
                     return
                 due, back = self._asked[0]
                 left = due - time.monotonic()

@@ -17,7 +17,7 @@ from recovery.core.entries import Status, Verb
 from recovery.core.errors import DefinitionError, EngineClosed
 from recovery.core.instants import moment
 from recovery.core.operations import Op
-from recovery.core.policy import Budget, Lease, Riding
+from recovery.core.policy import RIDING, Budget, Lease, Riding
 from recovery.definitions.environment import Environment, Listing
 from recovery.definitions.listing import ReceiptRow
 from recovery.definitions.recovered import RunInfo
@@ -72,7 +72,7 @@ class Wiring:
         wait_for_owner: timedelta = timedelta(0),
         clock: Clock | None = None,
         encryption: Vault | None = None,
-        riding: Riding | None = None,
+        riding: Riding | None = RIDING,
     ) -> None:
         self.database = database if isinstance(database, str) else None
         self.journal: Journal = open_journal(database) if isinstance(database, str) else database

@@ -20,7 +20,7 @@ from recovery.core.contracts import microseconds
 from recovery.core.entries import OutcomeKind
 from recovery.core.errors import RecoveryError
 from recovery.core.instants import moment
-from recovery.core.policy import Budget, Lease
+from recovery.core.policy import Budget, Lease, Riding
 from recovery.definitions.effect import Bound
 from recovery.definitions.recovered import Recovered
 from recovery.definitions.workflow import Workflow
@@ -229,6 +229,7 @@ def program(
     clock: ManualClock,
     *,
     budget: Budget,
+    riding: Riding | None,
     lease: Lease,
     is_dead: Callable[[Owner], bool],
     host: Host,
@@ -243,6 +244,7 @@ def program(
         placed,
         workflows=[workflow, *children] if knowing else [],
         budget=budget,
+        riding=riding,
         lease=lease,
         clock=ProcessClock(clock, process, host),
     )

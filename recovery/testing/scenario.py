@@ -220,6 +220,11 @@ class Scenario(Strict):
     lease: LeaseSpec = Field(LeaseSpec(), description="of every claim")
     budget: BudgetSpec = Field(BudgetSpec(), description="of every engine")
     same_boot: bool = Field(default=True, description="whether a killed process is proven dead at once; else its lease must end")
+    riding: bool = Field(
+        default=False,
+        description="whether the outcome of an effect rides on the run's next commit, where its contract allows that; else each is durable by itself, at "
+        "a place of its own to stop at",
+    )
     cancels: bool = Field(
         default=False, description="whether exploring it also cancels the run, at every moment: that counts as a fault"
     )

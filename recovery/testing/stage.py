@@ -15,7 +15,7 @@ from typing import Any
 from recovery.core.contracts import microseconds
 from recovery.core.entries import Status
 from recovery.core.errors import RecoveryError
-from recovery.core.policy import Budget, Lease
+from recovery.core.policy import Budget, Lease, Riding
 from recovery.definitions.workflow import Workflow
 from recovery.engine import Engine
 from recovery.ports import Journal, Owner
@@ -297,7 +297,7 @@ class Stage:
         workflow, *children = self._workflows()
         made = program(
             process, workflow, self.journal, self.clock, children=children,
-            knowing=knowing, budget=self.budget, lease=lease, is_dead=lambda owner: self._is_dead(process, owner), host=self.host, scripted=self.cast.scripted if self.cast else None,
+            knowing=knowing, budget=self.budget, riding=Riding() if self.scenario.riding else None, lease=lease, is_dead=lambda owner: self._is_dead(process, owner), host=self.host, scripted=self.cast.scripted if self.cast else None,
         )  # fmt: skip
         self._programs[actor] = made
         return made

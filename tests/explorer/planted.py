@@ -1,4 +1,4 @@
-"""Planted bugs: thirteen ways in which an engine may be almost right, each a patch to the shipped modules.
+"""Planted bugs: fourteen ways in which an engine may be almost right, each a patch to the shipped modules.
 
 Owns the bugs. Knows nothing of histories: what the explorer is pointed at is in `standard`, the same for each bug. Invariant: where nothing
 goes wrong at the wrong moment, an engine with one of these does what it should.
@@ -111,6 +111,15 @@ _SWALLOWED = """\
         return error
 """
 
+_CARRIES = "    whole = replace(wanted, entries=(*self.aboard, *wanted.entries)) if self.aboard else wanted\n"
+_LEAVES_BEHIND = """\
+    whole = wanted
+    if not (wanted.entries and isinstance(wanted.entries[-1], Intent)):
+        whole = replace(wanted, entries=(*self.aboard, *wanted.entries))
+"""
+_ALL_DURABLE = "    self.aboard.clear()\n"
+_IF_CARRIED = "    if whole is not wanted:\n        self.aboard.clear()\n"
+
 BUGS: Final = (
     bug("attempt written after the send", _edit(Machine, "_attempt", (_DURABLE + _LEAVES, _LEAVES_FIRST + _DURABLE))),
     bug("a re-send that is not journaled", _edit(Machine, "_attempt", (_DURABLE, _UNWRITTEN + indent(_DURABLE, "    ")))),
@@ -132,5 +141,6 @@ BUGS: Final = (
         "a swallowed doubt",
         _edit(Execution, "stop", (_STOPS, _SWALLOWED + _STOPS)), _edit(Execution, "finish", (_POISONS, _LETS_GO)),
     ),
+    bug("intent 2 durable without observation 1", _edit(Writer, "commit", (_CARRIES, _LEAVES_BEHIND), (_ALL_DURABLE, _IF_CARRIED))),
 )  # fmt: skip
 """In the order of the issue that asks for them."""

@@ -81,6 +81,17 @@ keyed:
     - {perform: reserve, with: $plan, key: k1}
     - {perform: reserve, with: {sku: A, qty: 1}, key: k2}
     - return: done
+
+riding:
+  story: The canonical workflow, in engines whose outcomes ride on the run's next commit.
+  window: 24h
+  riding: true
+  effects: {reserve: {contract: keyed, window: 24h}}
+  workflow:
+    - {decide: plan, values: [{sku: A, qty: 2}, {sku: A, qty: 3}]}
+    - {perform: reserve, with: $plan, key: k1}
+    - {perform: reserve, with: {sku: A, qty: 1}, key: k2}
+    - return: done
 """
 
 _OUTSIDE: Final = {"window", "stock", "remembers", "enforces", "effects"}

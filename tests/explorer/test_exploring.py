@@ -25,6 +25,14 @@ def test_no_promise_is_broken_within_a_small_bound(contract: str) -> None:
     assert explored.states > explored.histories
 
 
+def test_nor_where_outcomes_ride() -> None:
+    """Fewer places to die at, and no history that a strict engine does not have."""
+    explored = explore(subject("keyed").model_copy(update={"riding": True}), **SMALL)
+    assert [found.problem for found in explored.violations] == []
+    assert explored.complete
+    assert explored.histories > 60
+
+
 def test_a_sample_comes_to_the_same_journal_on_postgresql(empty_postgres_url: str) -> None:
     explored = explore(subject("keyed", effects=1), stores=["sqlite", empty_postgres_url], histories_max=25)
     assert explored, explored.violations[0].problem

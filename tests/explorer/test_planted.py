@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from recovery.core import timing
+from recovery.testing.exploration.exploring import explore
 from tests.explorer.editing import edited
 from tests.explorer.finding import HEAD, PAGE, find, is_the_bugs_doing
 from tests.explorer.planted import BUGS
-from tests.model.planted import Change
+from tests.explorer.standard import SUBJECTS
+from tests.model.planted import Change, planted
 
 SOON = (
     "attempt written after the send",
@@ -27,6 +29,16 @@ def test_a_bug_that_is_found_soon(bug: Change) -> None:
     finding = find(bug, (50,))
     assert finding is not None
     is_the_bugs_doing(finding, bug)
+
+
+def test_what_rides_and_is_left_behind_is_found_at_once() -> None:
+    """Intent 2 durable without observation 1: looked for in the engines whose outcomes ride, where strict ones have nothing to leave behind."""
+    bug, riding = BUGS[-1], SUBJECTS[-1]
+    assert riding.riding
+    with planted(bug):
+        [found] = explore(riding, histories_max=5).violations
+        assert explore(riding.model_copy(update={"riding": False}), histories_max=5).violations == ()
+    assert (found.promise, "reserve#2 left while reserve#1 was not settled" in found.problem) == ("I10", True)
 
 
 def test_the_page_has_a_row_for_every_bug() -> None:

@@ -1,0 +1,64 @@
+"""Who looks after what rides: everybody is called back, and an engine that is left alone keeps no thread."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+
+from recovery.drivers import riding
+from recovery.drivers.riding import Watchman
+
+LONG_SECONDS = 60.0
+"""Far beyond what anything here takes on a busy machine."""
+
+
+def test_all_are_called_back_in_order_and_in_another_thread() -> None:
+    watchman, done, called = Watchman(timedelta(milliseconds=2)), threading.Event(), []
+
+    def back(number: int) -> None:
+        called.append((number, threading.current_thread().name))
+        if number == 2:
+            done.set()
+
+    for number in range(3):
+        watchman.call_later(lambda number=number: back(number))  # type: ignore[misc]  # bound now
+    assert done.wait(LONG_SECONDS)
+    watchman.close()
+    assert called == [(number, "recovery-riding") for number in range(3)]
+
+
+def test_what_is_asked_for_by_who_is_called_back_is_heard() -> None:
+    watchman, done = Watchman(timedelta(milliseconds=2)), threading.Event()
+    watchman.call_later(lambda: watchman.call_later(done.set))
+    assert done.wait(LONG_SECONDS)
+    watchman.close()
+
+
+def test_a_closed_one_calls_nobody_and_can_be_asked_again() -> None:
+    watchman, never, done = Watchman(timedelta(hours=1)), threading.Event(), threading.Event()
+    watchman.call_later(never.set)
+    watchman.close()
+    watchman.seconds = 0.001
+    watchman.call_later(done.set)
+    assert done.wait(LONG_SECONDS)
+    assert not never.is_set()
+    watchman.close()
+
+
+def test_while_nothing_rides_there_is_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(riding, "IDLE_SECONDS_MAX", 0.001)
+    watchman, threads, done = Watchman(timedelta(milliseconds=2)), [], threading.Event()
+
+    def back() -> None:
+        threads.append(threading.current_thread())
+        done.set()
+
+    for _ in range(2):
+        done.clear()
+        watchman.call_later(back)
+        assert done.wait(LONG_SECONDS)
+        threads[-1].join(LONG_SECONDS)
+        assert not threads[-1].is_alive()
+    assert threads[0] is not threads[1]
