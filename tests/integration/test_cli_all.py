@@ -11,7 +11,7 @@ def test_what_dead_workers_left_is_brought_on_and_nothing_else_is(either: Place)
     either.worker("notify", "n1", "bob", crash_at="send.after")
     assert either.recover("--run-id", "n1", "--app", APP).code == 3
     assert either.worker("order", "o3", "screw").code == 0
-    either.worker("order", "o4", "nothing", crash_at="append.settled.before")
+    either.worker("order", "o4", "nothing", crash_at="append.ended.before")
     doubted = either.head("n1")
     ended = either.recover("--all", "--app", APP, "--json")
     assert (ended.code, ended.err) == (3, "")

@@ -32,7 +32,7 @@ def test_a_settled_run_prints_its_outcome_and_changes_nothing(either: Place) -> 
 
 
 def test_a_runs_own_failure_is_final_and_exits_1(place: Place) -> None:
-    place.worker("order", "o1", "nothing", crash_at="append.settled.before")
+    place.worker("order", "o1", "nothing", crash_at="append.ended.before")
     ended = place.recover("--run-id", "o1", "--app", APP)
     assert (ended.code, ended.err) == (1, "")
     assert "NoStock: item='nothing'" in ended.out
