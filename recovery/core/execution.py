@@ -310,7 +310,7 @@ class Execution:
             unsaid = not_after(unsaid, min(map(latest_us, entries)))
             standing = held_at_least(self.history, entries, self.rests.standing(branch, Rest(status, next_look_us, reason)))
             rides = rides and self.stands is standing.status is Status.RUNNING
-            await self._stored(Append((*unsaid, *entries), *standing, rides))
+            await self._stored(Append((*unsaid, *entries), *standing, rides=rides))
             self._riding = rides
             self.stands, self.looks_us = standing.status, standing.next_look_us
             for said in unsaid:
