@@ -90,6 +90,7 @@ class Story:
     colour: str
     run_id: str
     steps: str = ""
+    riding: bool = False
     durable: list[Row] = field(default_factory=list)
 
     # -- acting --------------------------------------------------------------------------------------------------------
@@ -97,7 +98,8 @@ class Story:
     def arguments(self, command: str, **options: float) -> list[str]:
         said = [part for name, value in options.items() for part in (f"--{name}", str(value))]
         steps = ["--steps", self.steps] if self.steps else []
-        return [command, self.shape, self.run_id, "--db", self.stage.url, "--colour", self.colour, *steps, *said]
+        rides = ["--riding"] if self.riding else []
+        return [command, self.shape, self.run_id, "--db", self.stage.url, "--colour", self.colour, *steps, *rides, *said]
 
     def environment(self, armed: str = "", stop_at: str = "") -> Mapping[str, str]:
         return {SERVICE: self.stage.inventory.url, VARIABLE: armed, STOP: stop_at}

@@ -35,7 +35,7 @@ from typing import Any, NoReturn
 from recovery import AsyncEngine, Engine, cli, crashpoints
 from recovery.clocks import DatabaseClock, SystemClock
 from recovery.core.errors import RecoveryError
-from recovery.core.policy import Budget, Lease
+from recovery.core.policy import Budget, Lease, Riding
 from recovery.storage import open_journal
 from tests.crash.approvals import APPROVALS
 from tests.crash.families import FAMILIES
@@ -198,7 +198,9 @@ def _settings(asked: argparse.Namespace) -> dict[str, Any]:
         "wait_for_owner": timedelta(seconds=asked.wait),
         "budget": Budget(attempts=20, backoff=timedelta(milliseconds=1), max_wait=None if asked.patient else timedelta(minutes=1)),
         "workflows": SHAPES[asked.colour].values(),
-        "riding": None,  # each outcome has a place of its own to die at; where outcomes ride there are fewer, and no others
+        "riding": RIDING
+        if asked.riding
+        else None,  # strict, each outcome has a place of its own to die at; where outcomes ride there are fewer, and no others
     }
 
 
@@ -240,6 +242,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--lease", type=float, default=3600.0, help="seconds")
     parser.add_argument("--wait", type=float, default=0.0, help="seconds for an owner to finish")
     parser.add_argument("--steps", default="", help="what the shape `mixed` does: kinds of effects, separated by commas")
+    parser.add_argument("--riding", action="store_true", help="let outcomes ride")
     parser.add_argument("--hurried", action="store_true", help="move the clock on where a worker would wait")
     parser.add_argument("--patient", action="store_true", help="wait for every time that a verdict names")
     return parser

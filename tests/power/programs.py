@@ -54,7 +54,7 @@ class Desk:
 
     def engine(self) -> Engine:
         clock = Hurried(SystemClock())
-        return Engine(TellingJournal(open_journal(self.url), self.say), workflows=[story.errand], clock=clock)
+        return Engine(TellingJournal(open_journal(self.url), self.say), workflows=[story.errand], clock=clock, riding=None)
 
     def begin(self) -> None:
         self.say({"begin": True})

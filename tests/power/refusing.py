@@ -52,7 +52,7 @@ def url(disk: Path) -> str:
 def run(disk: Path) -> None:
     """One run, from its creation to its outcome."""
     with closing(open_journal(url(disk))) as inner:
-        engine = Engine(TellingJournal(inner, _tell), workflows=[story.errand], clock=Hurried(SystemClock()))
+        engine = Engine(TellingJournal(inner, _tell), workflows=[story.errand], clock=Hurried(SystemClock()), riding=None)
         _tell({"outcome": story.wrong_with(engine.run(RUN, story.errand, 2), RUN) or "right"})
         engine.close()
 
