@@ -198,7 +198,7 @@ def _settings(asked: argparse.Namespace) -> dict[str, Any]:
         "wait_for_owner": timedelta(seconds=asked.wait),
         "budget": Budget(attempts=20, backoff=timedelta(milliseconds=1), max_wait=None if asked.patient else timedelta(minutes=1)),
         "workflows": SHAPES[asked.colour].values(),
-        "riding": RIDING
+        "riding": Riding(limit=timedelta(hours=1))
         if asked.riding
         else None,  # strict, each outcome has a place of its own to die at; where outcomes ride there are fewer, and no others
     }
