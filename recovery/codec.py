@@ -328,12 +328,15 @@ def _explained(error: ValidationError, root: str) -> tuple[str, str]:
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
-    if len(pairs) == 1 and pairs[0][0] == MARKED:
-        found = Veiled(found)
-    elif len(pairs) == 1 and pairs[0][0] == ESCAPED and type(pairs[0][1]) is Veiled:
-        found = {ESCAPED: dict(pairs[0][1])}  # a user's object that only looks like one
-    if len(found) != len(pairs):
-        raise ValueError("duplicate key")
+    if len(pairs) != 1:
+        if len(found) != len(pairs):
+            raise ValueError("duplicate key")
+        return found
+    ((name, value),) = pairs
+    if name == MARKED:
+        return Veiled(found)
+    if name == ESCAPED and type(value) is Veiled:
+        return {ESCAPED: dict(value)}  # a user's object that only looks like one
     return found
 
 

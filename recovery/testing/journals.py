@@ -40,6 +40,7 @@ from recovery.ports import (
 )
 from recovery.storage.opening import glanced
 from recovery.testing.clock import ManualClock
+from recovery.testing.footprints import row_text
 from recovery.testing.ledger import Claimed, Durable, RefusedAppend
 from recovery.testing.process import Process
 
@@ -300,7 +301,9 @@ def _gist(came: object) -> object:
     """What tells two results apart: the last digest of a chain stands for all of its rows."""
     match came:
         case (RunRow() as run, list(rows), dict(contracts)):
-            return run, len(rows), rows[-1].digest if rows else "", sorted(contracts)
+            return row_text(run), len(rows), rows[-1].digest if rows else "", sorted(contracts)
+        case RunRow():
+            return row_text(came)
         case _:
             return came
 

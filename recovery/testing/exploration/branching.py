@@ -10,8 +10,8 @@ a write or of a request matters only before a step that makes one. So a choice s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum
 from functools import cache
@@ -50,6 +50,11 @@ def _goes_on(actor: str) -> Move:
 @cache
 def _dies(actor: str) -> Move:
     return said(kill=actor)
+
+
+@cache
+def _recovers(actor: str, run_id: str, wait: timedelta) -> Move:
+    return said(recover=actor, id=run_id, wait=wait)
 
 
 DELIVERED: Final = said(environment={"deliver": True})
@@ -133,7 +138,11 @@ class Branching:
         self._ages = not all(_lasting(contract, 3 * self._quiet) for contract in contracts)
         self._sets_times = not isinstance(scenario.workflow, list) or not all(map(_timeless, scenario.workflow))
         self._cancels = scenario.cancels
-        self._faults = [*self._of_requests(contracts), *self._of_writes(), *self._of_time(contracts)]
+        faults = [*self._of_requests(contracts), *self._of_writes(), *self._of_time(contracts)]
+        # One of each, for all moments: that of a moment at which somebody is at work, and that of one at which nobody is.
+        self._faults = [Choice(move, FAULT, before, rank) for rank, (move, before) in enumerate(faults, start=1)]
+        quiet = [choice for choice in self._faults if choice.before in {Before.TIMED, Before.OUTSIDE}]
+        self._quiet_faults = [replace(choice, before=Before.ANY) for choice in quiet]
 
     def is_silent(self, at: Moment) -> bool:
         """Whether nobody has anything left to say, and nobody is at work."""
@@ -141,14 +150,17 @@ class Branching:
 
     def choices(self, at: Moment, left: Bounds) -> list[Choice]:
         """What can happen, the ordinary course first. Empty: this history is over."""
-        found = [choice for choice in self._all(at) if left.pays(choice.cost)]
+        found = [choice for choice in self._all(at, self._faults_at(at) if left.faults else ()) if left.pays(choice.cost)]
         return found if any(not choice.cost.faults and choice.rank == 0 for choice in found) else []
 
     def first(self) -> Choice:
         """A worker runs the workflow."""
         return Choice(said(run=WORKER, input=self._input))
 
-    def _all(self, at: Moment) -> Iterator[Choice]:
+    def _faults_at(self, at: Moment) -> Iterable[Choice]:
+        return (choice for choice in (self._quiet_faults if at.active is None else self._faults) if choice.rank > at.rank)
+
+    def _all(self, at: Moment, faults: Iterable[Choice]) -> Iterator[Choice]:
         """In order: who goes on and who says something, then what goes wrong."""
         speaks = at.rank == 0 and self._speaks(at)
         if speaks and at.active is None:
@@ -165,9 +177,7 @@ class Branching:
         if at.held and at.rank == 0 and (at.active is not None or at.declined):
             # What nobody asks about any more lands by itself, at the end at the latest; where it may be declined, stock may come before it.
             yield Choice(DELIVERED, FREE, Before.OUTSIDE if at.active is not None else Before.ANY)
-        for rank, (move, before) in enumerate(self._faults, start=1):
-            if rank > at.rank and (at.active is not None or before in {Before.TIMED, Before.OUTSIDE}):
-                yield Choice(move, FAULT, before if at.active is not None else Before.ANY, rank)
+        yield from faults
         if at.declined and at.rank == 0:
             before = Before.SEND if at.active is not None else Before.ANY
             yield Choice(said(environment={"restock": dict.fromkeys(at.declined, RESTOCKED)}), FAULT, before, 1000)
@@ -209,7 +219,7 @@ class Branching:
 
     def _recoverer(self, at: Moment, run_id: str = RUN) -> Move:
         name = chr(ord(WORKER) + 1 + at.started)
-        return said(run=name, input=self._input) if at.run is None else said(recover=name, id=run_id, wait=self._wait)
+        return said(run=name, input=self._input) if at.run is None else _recovers(name, run_id, self._wait)
 
     def _of_requests(self, contracts: list[Contract]) -> Iterator[tuple[Move, Before]]:
         """A reply is lost, a request is delayed or, under a key, delivered twice; both arrive when it suits them, and within A2.

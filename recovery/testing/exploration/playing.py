@@ -7,6 +7,7 @@ searched. Invariant: the timeline of a history, played by itself, leads to the s
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TypeGuard
 
 from recovery.core.entries import Opened
@@ -77,11 +78,7 @@ class Play:
         if len(self.passed) > PASSAGES_MAX:
             report = Report("endless")
         merged = self.moves.pop() if goes_on else move
-        stop = (
-            Stop.model_validate({"at": report.point, "occurrence": self.passed.count(report.point)})
-            if report.state == "paused"
-            else None
-        )
+        stop = _stop(report.point, self.passed.count(report.point)) if report.state == "paused" else None
         self.moves.append(merged.model_copy(update={"pause": stop}))
         return self.stage.footprint(actor), report
 
@@ -136,3 +133,9 @@ class Play:
 def _acts(move: Move) -> TypeGuard[Run | Recover | Resume | Order | Fork | Restart]:
     """Whether it is made place by place, by a process that others can come between. A cancel that comes as a fault is given whole."""
     return isinstance(move, Run | Recover | Resume | Order | Fork | Restart) and move != CANCELLED
+
+
+@cache
+def _stop(point: str, occurrence: int) -> Stop:
+    """The n-th passage of a place. Kept: every step of every history ends with one."""
+    return Stop.model_validate({"at": point, "occurrence": occurrence})

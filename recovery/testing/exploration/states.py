@@ -20,6 +20,7 @@ from hashlib import blake2b
 
 from recovery.storage.memory import MemoryJournal
 from recovery.testing.exploration.bounds import Bounds
+from recovery.testing.footprints import row_text
 from recovery.testing.ledger import Claimed, Declined, Ended, Event, Executed, Left
 from recovery.testing.stage import Stage
 
@@ -45,7 +46,7 @@ def state_of(stage: Stage, journal: MemoryJournal, about: object) -> State:
 def _stored(journal: MemoryJournal) -> object:
     """Everything in the dict; a run's head digest stands for its rows."""
     inside = vars(journal)
-    runs = [(run.row, len(run.rows), sorted(run.contracts)) for run in inside["_runs"].values()]
+    runs = [(row_text(run.row), len(run.rows), sorted(run.contracts)) for run in inside["_runs"].values()]
     rest = [inside[name] for name in ("_incarnation", "_keys", "_evidence", "_inbox", "_holds", "_stubs")]
     return runs, sorted(inside["_payloads"]), rest
 
