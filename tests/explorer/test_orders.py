@@ -99,13 +99,13 @@ def test_no_order_doubles_what_it_does_not_name(name: str, verb: str, policy: st
 @pytest.mark.parametrize("verb", ["restart", "fork"])
 @pytest.mark.parametrize("policy", ["forbid", "reuse", "new_key"])
 def test_no_order_with_a_fault_doubles_what_it_does_not_name(name: str, verb: str, policy: str) -> None:
-    assert broken(name, word(verb, policy, FIRST[name]), histories=150) == []
+    assert broken(name, word(verb, policy, FIRST[name]), histories=60) == []
 
 
 @pytest.mark.explore
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_every_interleaving_of_a_worker_and_a_fork(name: str) -> None:
-    assert broken(name, word("fork", "new_key", FIRST[name]), histories=400, faults=0) == []
+    assert broken(name, word("fork", "new_key", FIRST[name]), histories=150, faults=0) == []
 
 
 @pytest.mark.explore
@@ -113,7 +113,7 @@ def test_every_interleaving_of_a_worker_and_a_fork(name: str) -> None:
 @pytest.mark.parametrize("verb", ["pause", "cancel"])
 def test_a_run_that_is_stopped_restarted_and_resumed_doubles_nothing(name: str, verb: str) -> None:
     step = FIRST[name]
-    assert broken(name, orders(verb), restarts(step, forbid=[step]), orders("resume"), histories=150) == []
+    assert broken(name, orders(verb), restarts(step, forbid=[step]), orders("resume"), histories=60) == []
 
 
 @pytest.mark.explore
