@@ -249,7 +249,7 @@ def test_concurrent_callers_run_the_effect_once_and_all_get_its_outcome(engine: 
     together = Barrier(8)
 
     def call(_: int) -> receipts.Receipt:
-        together.wait(30)
+        together.wait(120)
         return once(engine)
 
     with ThreadPoolExecutor(8) as pool:
@@ -264,7 +264,7 @@ def test_concurrent_callers_after_failures_run_it_once(engine: sa.Engine) -> Non
     together, failures = Barrier(8), iter([True] * 3)
 
     def call(_: int) -> receipts.Receipt | None:
-        together.wait(30)
+        together.wait(120)
         try:
             return once(engine, then=lambda: break_down() if next(failures, False) else None)
         except Broken:
@@ -293,11 +293,11 @@ def test_others_wait_a_bounded_time_and_are_told_that_it_is_in_flight(engine: sa
 
     def stay() -> None:
         inside.set()
-        assert leave.wait(30)
+        assert leave.wait(120)
 
     with ThreadPoolExecutor(1) as pool:
         holder = pool.submit(once, engine, then=stay, **fence)
-        assert inside.wait(30)
+        assert inside.wait(120)
         for ask in (once, look_up, close):
             with pytest.raises(InFlight) as refusal:
                 ask(engine, register=IMPATIENT, **fence)
@@ -314,7 +314,7 @@ def test_a_caller_that_waits_gets_the_first_ones_outcome(engine: sa.Engine, fenc
 
     def stay() -> None:
         inside.set()
-        assert leave.wait(30)
+        assert leave.wait(120)
 
     def wait_for_it(ask: Callable[..., Any]) -> Any:
         with engine.begin() as connection:
@@ -324,12 +324,12 @@ def test_a_caller_that_waits_gets_the_first_ones_outcome(engine: sa.Engine, fenc
 
     with ThreadPoolExecutor(4) as pool:
         holder = pool.submit(once, engine, then=stay, **fence)
-        assert inside.wait(30)
+        assert inside.wait(120)
         waiting = []
         for ask in (REGISTER.once, REGISTER.look_up, REGISTER.close):
             asked.clear()
             waiting.append(pool.submit(wait_for_it, ask))
-            assert asked.wait(30)
+            assert asked.wait(120)
         if engine.dialect.name == "postgresql":
             until_blocked(engine, 3)
         leave.set()
@@ -381,12 +381,12 @@ def test_waiting_is_bounded_although_one_holder_after_another_dies(empty_postgre
     def fail() -> None:
         turn = next(turns)
         inside[turn].set()
-        assert leave[turn].wait(30)
+        assert leave[turn].wait(120)
         raise Broken
 
     with ThreadPoolExecutor(4) as pool:
         holders = [pool.submit(once, engine, then=fail) for _ in range(3)]
-        assert inside[0].wait(30)
+        assert inside[0].wait(120)
         until_blocked(engine, 2)
         waiter = pool.submit(once, engine, register=Receipts(RECEIPT, block=timedelta(seconds=2)))
         until_blocked(engine, 3)
@@ -412,13 +412,13 @@ def test_two_callers_that_both_read_a_raised_key_before_either_takes_it_run_the_
             def stop(_: Any, __: Any, statement: str, *___: Any) -> None:
                 if statement.startswith("UPDATE receipt") and not read.is_set():
                     read.set()
-                    assert go_on.wait(30)
+                    assert go_on.wait(120)
 
             return REGISTER.once(connection, key="k", fingerprint=REQUEST, work=reserve(connection), epoch=RAISED).replayed
 
     with ThreadPoolExecutor(2) as pool:
         one = pool.submit(first)
-        assert read.wait(30)
+        assert read.wait(120)
         other = pool.submit(once, engine, epoch=RAISED)
         until_blocked(engine, 1, unless=other.done)
         go_on.set()
@@ -452,7 +452,7 @@ def test_a_crash_leaves_neither_effect_nor_receipt_and_lets_go_of_the_key(engine
         with pytest.raises(InFlight):
             look_up(engine, register=IMPATIENT)
         child.kill()
-        child.wait(30)
+        child.wait(120)
     assert isinstance(look_up(engine), Absent)
     assert effects(engine) == 0
     assert once(engine).replayed is False
@@ -553,14 +553,14 @@ def test_close_and_once_race_and_exactly_one_decides(engine: sa.Engine) -> None:
         together, key = Barrier(2), f"k{number}"
 
         def run(key: str = key, together: Barrier = together) -> str:
-            together.wait(30)
+            together.wait(120)
             try:
                 return once(engine, key).kind
             except Closed:
                 return Kind.CLOSED
 
         def shut(key: str = key, together: Barrier = together) -> str:
-            together.wait(30)
+            together.wait(120)
             return close(engine, key).kind
 
         before = effects(engine)
@@ -630,7 +630,7 @@ def test_the_deadline_is_checked_after_the_waiting(engine: sa.Engine) -> None:
 
     def fail() -> None:
         inside.set()
-        assert leave.wait(30)
+        assert leave.wait(120)
         raise Broken
 
     def come_in_time() -> receipts.Receipt:
@@ -640,9 +640,9 @@ def test_the_deadline_is_checked_after_the_waiting(engine: sa.Engine) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         holder = pool.submit(once, engine, register=register, then=fail)
-        assert inside.wait(30)
+        assert inside.wait(120)
         waiting = pool.submit(come_in_time)
-        assert asked.wait(30)
+        assert asked.wait(120)
         if engine.dialect.name == "postgresql":
             until_blocked(engine, 1)
         now["us"] = 2
@@ -692,7 +692,7 @@ def test_concurrent_callers_of_a_raised_key_run_the_effect_once(engine: sa.Engin
     together = Barrier(6)
 
     def call(_: int) -> receipts.Receipt:
-        together.wait(30)
+        together.wait(120)
         return once(engine, epoch=Epoch(0, 2))
 
     with ThreadPoolExecutor(6) as pool:
@@ -747,7 +747,7 @@ def test_two_transactions_that_want_each_others_keys_do_not_both_wait(empty_post
     def call(first: str, second: str) -> str:
         with engine.begin() as connection:
             REGISTER.once(connection, key=first, fingerprint=REQUEST, work=reserve(connection))
-            together.wait(30)
+            together.wait(120)
             try:
                 return REGISTER.once(connection, key=second, fingerprint=REQUEST, work=reserve(connection)).kind
             except InFlight:

@@ -192,7 +192,7 @@ class Child:
         os.kill(self.pid, signal.SIGCONT)
 
     def wait(self) -> Ended:
-        stdout, stderr = self._process.communicate(timeout=60)
+        stdout, stderr = self._process.communicate(timeout=240)
         return Ended(self.pid, self._process.returncode, json.loads(stdout) if stdout else {}, stderr)
 
     def end(self) -> None:

@@ -18,7 +18,7 @@ from tests.crash.workflows import SERVICE
 from tests.warm import WarmParent
 
 HOUR = 3600.0
-ROUNDS = 20
+ROUNDS = 8
 
 
 def test_a_killed_owner_is_replaced_at_once(stage: Stage, colour: str) -> None:
@@ -181,10 +181,10 @@ class Racer:
         assert self._process.stdout is not None
         self._process.stdin.close()
         try:
-            self._process.wait(10)
+            self._process.wait(120)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(120)
         self._process.stdout.close()
 
 

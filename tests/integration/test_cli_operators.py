@@ -223,7 +223,7 @@ def test_a_living_owner_is_respected_by_all_but_hold_and_fence(place: Place, typ
         assert f"process {worker.pid} on " in fenced.stdout
         assert "may still be sending" in fenced.stdout
         place.remove("closed")
-        _, err = worker.communicate(timeout=60)
+        _, err = worker.communicate(timeout=240)
         assert "FencedOut" in err  # what it did is late evidence
     assert typed("--run-id", "o1").exit_code == 0
     assert place.ledger() == ["book book-o1"]  # its reply was adopted, and nothing was sent again

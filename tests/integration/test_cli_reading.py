@@ -276,7 +276,7 @@ def test_a_reader_that_goes_away_is_no_error(settled: Place) -> None:
     )
     os.close(writing)
     with process:
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=240)
     assert (process.returncode, err) == (141, "")
 
 

@@ -123,11 +123,11 @@ def test_it_waits_for_a_living_owner_and_says_so(place: Place) -> None:
             assert recoverer.stderr is not None
             assert recoverer.stderr.readline() == f"o1: waiting for {_owner(place)} to finish or its lease to end ...\n"
             place.remove("closed")
-            out, err = recoverer.communicate(timeout=60)
+            out, err = recoverer.communicate(timeout=240)
         assert (recoverer.returncode, err) == (0, "")  # the waiting was said once
         assert '"booked screw in blue"' in out
         assert "changed nothing: its worker settled it meanwhile" in out
-        assert worker.wait(30) == 0
+        assert worker.wait(120) == 0
     assert place.ledger() == ["book book-o1"]
 
 
@@ -140,7 +140,7 @@ def test_of_two_recoverers_the_loser_exits_7_and_names_the_winner(either: Place)
         assert loser.code == 7
         assert f"owned by process {winner.pid} on " in loser.sentence
         either.remove("closed")
-        winner.communicate(timeout=60)
+        winner.communicate(timeout=240)
     assert winner.returncode == 0
     assert either.ledger() == ["book book-o1"]
 
@@ -151,7 +151,7 @@ def test_an_interrupt_says_that_nothing_is_lost(place: Place) -> None:
     with ended_after(place.recovering("--run-id", "o1", "--app", APP)) as recoverer:
         until("its attempt", lambda: place.entries("o1") == 4)
         recoverer.send_signal(signal.SIGINT)
-        out, err = recoverer.communicate(timeout=60)
+        out, err = recoverer.communicate(timeout=240)
     assert (recoverer.returncode, out) == (130, "")
     assert err == "Interrupted. Nothing is lost: what was durable stays, and the same command goes on from there.\n"
     place.remove("closed")

@@ -81,7 +81,7 @@ def test_twenty_concurrent_requests_with_one_key_reserve_once(inventory: Invento
     together = Barrier(20)
 
     def call(_: int) -> httpx.Response:
-        together.wait(30)
+        together.wait(120)
         return post(inventory, "reservation-1", {"sku": "FILTER-A", "units": 2})
 
     with ThreadPoolExecutor(20) as pool:
@@ -353,7 +353,7 @@ def test_sigterm_ends_the_service_in_order_with_a_request_held(empty_store_url: 
         held = pool.submit(reserve, client)
         inventory.wait_until_paused("reservation-1")
         inventory.process.terminate()
-        assert inventory.process.wait(30) == 0
+        assert inventory.process.wait(120) == 0
         assert held.result(30) == FIRST
     assert inventory.process.returncode == 0
 
@@ -366,7 +366,7 @@ with serve({sqlite_url!r}, {{}}) as inventory:
     print(inventory.port, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
-    starter = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, timeout=60, check=False)
+    starter = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, timeout=240, check=False)
     until_refused(int(starter.stdout))
 
 

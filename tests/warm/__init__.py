@@ -83,7 +83,7 @@ class WarmParent:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._process.communicate(timeout=60)  # the end of its input
+        self._process.communicate(timeout=240)  # the end of its input
         shutil.rmtree(self.directory)
 
 

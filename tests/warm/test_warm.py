@@ -63,7 +63,7 @@ def both(
     warm = warm_parent.run(arguments or ["program.py"], directory=directory, environment=environment)
     command = [sys.executable, *(arguments or ["program.py"])]
     fresh = subprocess.run(
-        command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60
+        command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=240
     )
     return warm, fresh
 

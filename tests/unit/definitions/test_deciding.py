@@ -25,7 +25,7 @@ def fingerprints(hash_seed: str) -> list[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=240,
     )
     return done.stdout.split("\n")[:2]
 
