@@ -957,7 +957,7 @@ def test_a_clock_that_was_set_back_does_not_open_a_window_again(journal: Journal
     behind = SystemClock(wall=lambda: 40 * hour_us, boot=lambda: 0)
     with Engine(journal, workflows=[order], clock=behind) as engine:
         assert engine.recover("r").result() == 1
-    attempts = [entry.sent_at_us for entry in engine.history("r") if isinstance(entry, Attempt)]
+        attempts = [entry.sent_at_us for entry in engine.history("r") if isinstance(entry, Attempt)]
     assert attempts == [100 * hour_us]
 
 
