@@ -7,6 +7,7 @@ where an upload ends; there are no directories, so making, syncing and removing 
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,6 +85,10 @@ class BucketDisk:
         with _told(path):
             self._uploads[number] = path, obstore.open_writer(self._store, path.as_posix(), buffer_size=CHUNK, max_concurrency=4)
         return number
+
+    def reopen(self, path: Path) -> tuple[int, int]:
+        """No object is written over."""
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), str(path))
 
     def reserve(self, file: int, size: int) -> None: ...
 

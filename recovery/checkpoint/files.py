@@ -1,6 +1,6 @@
 """The disk: every step that makes something durable, and every read of what is not verified, as a port.
 
-Owns the system calls and their flags. Must not know checkpoints. Invariant: nothing is opened through a link, nothing is overwritten, and the result of
+Owns the system calls and their flags. Must not know checkpoints. Invariant: nothing is opened through a link, nothing is overwritten but a hint, and the result of
 every call is looked at; the caller decides what is synced when, so that a recording disk sees the protocol as it is.
 """
 
@@ -24,6 +24,7 @@ Bytes = bytes | bytearray | memoryview | Any
 """Anything with a contiguous buffer; numpy arrays included, which no common type describes."""
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_REOPEN: Final = os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 _READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 _DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -90,6 +91,10 @@ class Disk(Readable, Protocol):
         """A new file for writing, with the mode that the umask leaves of 0666; FileExistsError if there is one."""
         ...
 
+    def reopen(self, path: Path) -> tuple[int, int]:
+        """(file, size) of a regular file that is there, for writing over it from its beginning; through no link. For hints alone: nothing else is overwritten."""
+        ...
+
     def reserve(self, file: int, size: int) -> None:
         """Claim the space before it is written, so that a full disk is met at the beginning."""
 
@@ -126,6 +131,10 @@ class LocalDisk:
 
     def create(self, path: Path) -> int:
         return os.open(path, _CREATE, 0o666)
+
+    def reopen(self, path: Path) -> tuple[int, int]:
+        file = os.open(path, _REOPEN)
+        return file, os.fstat(file).st_size
 
     def reserve(self, file: int, size: int) -> None:
         if size and hasattr(os, "posix_fallocate"):

@@ -47,6 +47,12 @@ class RecordingDisk(LocalDisk):
         self._files[file] = path
         return file
 
+    def reopen(self, path: Path) -> tuple[int, int]:
+        self._note(Call("reopen", path))
+        file, size = super().reopen(path)
+        self._files[file] = path
+        return file, size
+
     def reserve(self, file: int, size: int) -> None:
         self._note(Call("reserve", self._files[file]))
         super().reserve(file, size)
@@ -103,6 +109,8 @@ def changes(log: Iterable[Call], base: Path) -> Iterator[Change]:
         if call.what in {"make_directory", "create"}:
             nodes[path], sizes[path] = max(nodes.values()) + 1, 0
             yield Made(nodes[path], above, path.name, call.what == "make_directory")
+        elif call.what == "reopen" and path in nodes:
+            sizes[path] = 0
         elif call.what == "write":
             yield Wrote(nodes[path], sizes[path], call.data)
             sizes[path] += len(call.data)
