@@ -58,7 +58,7 @@ def test_a_journal_keeps_what_it_acknowledged(tmp_path: Path, record_property: R
 @pytest.mark.parametrize("name", stores.PROGRAMS)
 def test_a_checkpoint_store_holds_the_old_or_the_new(tmp_path: Path, record_property: Record, name: str) -> None:
     """Each state loads as the last acknowledged checkpoint or the one under way, bit for bit; marks and what is in quarantine stay; the next save works."""
-    looked_at(store(tmp_path, name), record_property, calls=40, readings=3)
+    looked_at(store(tmp_path, name), record_property, calls=34, readings=3)
 
 
 # -- that it can fail --------------------------------------------------------------------------------------------------
