@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recovery.cli.output import Output
-from recovery.cli.target import database_url
+from recovery.cli.target import database_to_migrate
 from recovery.core.errors import ExitCode
 
 
@@ -14,9 +14,9 @@ def migrate(output: Output, *, db: str | None, app: str | None) -> ExitCode:
     from recovery.storage.migrate import migrate as bring
     from recovery.storage.urls import shown
 
-    url = database_url(db=db, app=app)
+    url = database_to_migrate(db=db, app=app)
     before, now = bring(url)
-    where = shown(url)
+    where = shown(url) if isinstance(url, str) else url.shown
     change = "is current" if before == now else f"was migrated from {before or 'nothing'}"
     output.answer(
         lambda: {"database": where, "from": before, "to": now, "migrated": before != now},

@@ -22,6 +22,7 @@ from recovery.core.errors import AppNotFound, DefinitionError, RecoveryError
 if TYPE_CHECKING:
     from recovery.engine import AsyncEngine, Engine
     from recovery.ports import Journal, Vault
+    from recovery.storage.urls import Address
 
     AnyEngine: TypeAlias = Engine | AsyncEngine
 
@@ -56,9 +57,9 @@ class Target:
 
         if self.url is None and self.app is not None:
             own = self.app.database
-            if own in {None, "memory://"}:
+            if own is None or own == "memory://":
                 return self.app.journal
-            opened = open_journal(str(own), create=False)
+            opened = open_journal(own, create=False)
         else:
             opened = open_journal(self.url or DATABASE_DEFAULT, create=False)
         opened.vault = self._keys()
@@ -93,8 +94,8 @@ def target(*, db: str | None, app: str | None) -> Target:
     return Target(loaded(name) if name else None, db or os.environ.get("RECOVERY_DB") or None)
 
 
-def database_url(*, db: str | None, app: str | None) -> str:
-    """The database's URL itself, with its password: for migrating."""
+def database_to_migrate(*, db: str | None, app: str | None) -> str | Address:
+    """The database's URL itself, with its password, or the address of an app that brings an engine of its own."""
     chosen = target(db=db, app=app)
     own = chosen.app.database if chosen.app is not None else None
     return chosen.url or own or DATABASE_DEFAULT

@@ -9,7 +9,7 @@ import inspect
 import secrets
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from recovery.claims import World
 from recovery.clocks import DatabaseClock, SystemClock
@@ -32,6 +32,11 @@ from recovery.processes import identify, proven_dead
 from recovery.storage import open_journal
 from recovery.storage.committing import Committer
 
+if TYPE_CHECKING:
+    from sqlalchemy import Engine as SqlEngine
+
+    from recovery.storage.urls import Address
+
 T = TypeVar("T")
 
 
@@ -45,10 +50,26 @@ def listed(environment: Environment, rows: Iterable[ReceiptRow], since: datetime
     return [row for row in found if since is None or row.at >= since]
 
 
+def _address(database: str | Journal | SqlEngine, schema: str, table_prefix: str) -> str | Address | None:
+    """Where a journal is to be opened; None: it is one already. Raises StoreUrlError, DefinitionError."""
+    if not isinstance(database, str) and hasattr(database, "dialect"):
+        from recovery.storage.urls import lent
+
+        return lent(database, schema, table_prefix)
+    if schema or table_prefix:
+        advice = "Add ?schema=...&table_prefix=... to its URL, which every command and worker is given."
+        raise DefinitionError(
+            what="engine", name=str(database), problem="schema= and table_prefix= belong to a SQLAlchemy engine", advice=advice
+        )
+    return database if isinstance(database, str) else None
+
+
 class Wiring:
     """The common base of the engines.
 
-    database: a URL (sqlite:///file.db, postgresql://..., memory://), or a journal that is already open.
+    database: a URL (sqlite:///file.db, postgresql://..., memory://), a journal that is already open, or SQLAlchemy's Engine of a service's own,
+    over psycopg (its pool is used, and its sessions are told nothing) or over sqlite3 (its file is used).
+    schema, table_prefix: where in the database of such an engine the tables are; a URL says it itself.
     environments: those whose receipts `orphans` lists.
     budget: attempts, probes and waiting per call; lease: how long an owner may be silent; wait_for_owner: how long `run` and
     `recover` wait for a run that somebody else works on before they raise LeaseUnavailable.
@@ -63,8 +84,10 @@ class Wiring:
 
     def __init__(
         self,
-        database: str | Journal,
+        database: str | Journal | SqlEngine,
         *,
+        schema: str = "",
+        table_prefix: str = "",
         workflows: Iterable[Workflow[..., Any]] = (),
         environments: Iterable[Environment] = (),
         budget: Budget | None = None,
@@ -74,8 +97,8 @@ class Wiring:
         encryption: Vault | None = None,
         riding: Riding | None = RIDING,
     ) -> None:
-        self.database = database if isinstance(database, str) else None
-        self.journal: Journal = open_journal(database) if isinstance(database, str) else database
+        self.database = _address(database, schema, table_prefix)
+        self.journal: Journal = cast("Journal", database) if self.database is None else open_journal(self.database)
         self.encryption = encryption
         if encryption is not None:
             self.journal.vault = encryption

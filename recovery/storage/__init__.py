@@ -5,13 +5,20 @@ Owns the choice of a backend from a URL. Invariant: importing this package and o
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from recovery.ports import Journal
+
+if TYPE_CHECKING:
+    from recovery.storage.urls import Address
 
 __all__ = ["open_journal"]
 
 
-def open_journal(url: str, *, create: bool = True) -> Journal:
+def open_journal(url: str | Address, *, create: bool = True) -> Journal:
     """The journal at ``memory://``, ``sqlite:///path`` or ``postgresql://...``. Nothing is opened before its first use.
+
+    url: or an address that `recovery.storage.urls` has made of one, or of a service's own engine.
 
     create: an SQLite file that does not exist is created by the first write, and an older one is migrated. With False (for commands
     that only read) both are refused, StoreUrlError and SchemaMismatch, and nothing on disk changes. PostgreSQL is never migrated by
@@ -24,7 +31,7 @@ def open_journal(url: str, *, create: bool = True) -> Journal:
     from recovery.storage.sql import SqlJournal
     from recovery.storage.urls import parsed
 
-    address = parsed(url)
+    address = parsed(url) if isinstance(url, str) else url
     if address.url.get_backend_name() == "sqlite":
         from recovery.storage.sqlite import SqliteDatabase
 

@@ -50,15 +50,15 @@ def _begin_again() -> None:
 os.register_at_fork(after_in_child=_begin_again)
 
 
-def migrate(url: str) -> tuple[str | None, str]:
+def migrate(url: str | Address) -> tuple[str | None, str]:
     """Migrate to the newest version, creating an SQLite file that does not exist. Durable on return; safe to repeat.
 
     Returns (version before, version now); before is None for an empty database. Raises SchemaMismatch (the database is newer than this
     code), StoreDamaged (it says a version whose tables it does not have), StoreUrlError, StoreUnavailable. PostgreSQL's database itself must exist.
     """
-    if url.startswith("memory:"):
+    if isinstance(url, str) and url.startswith("memory:"):
         raise refused(url, "a journal in memory has nothing to migrate")
-    address = parsed(url)
+    address = parsed(url) if isinstance(url, str) else url
     if address.url.get_backend_name() == "sqlite":
         path = sqlite_path(address.url)
         if not address.network_accepted:
@@ -138,7 +138,9 @@ def _blamed(error: SQLAlchemyError, shown_url: str) -> Exception:
 
 
 def _migrate_server(address: Address) -> tuple[str | None, str]:
-    engine, schema = sa.create_engine(address.url, poolclass=NullPool), address.place.schema
+    unprepared = {"prepare_threshold": None}  # behind a pooler, others would meet the statements that we leave in a session
+    engine = address.lent or sa.create_engine(address.url, poolclass=NullPool, connect_args=unprepared)
+    schema = address.place.schema
     with engine.begin() as connection:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
         if schema:

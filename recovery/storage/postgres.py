@@ -1,6 +1,6 @@
 """PostgreSQL: one statement fences and writes a whole batch.
 
-Owns the connections to a server, what is asserted of it, and the batch statement. Invariant: nothing is written unless the UPDATE of its
+Owns the batch statement and how its answers are read; `sessions` has the connections. Invariant: nothing is written unless the UPDATE of its
 run's row matched epoch, owner and head *in the same statement*: a claim that commits first makes it match nothing, and a claim that comes
 later waits for its row lock. Reading the epoch first, or joining it into the INSERT, lets a stale writer commit after a claim.
 """
@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
-from sqlalchemy import event
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.exc import ArgumentError
 
-from recovery.core.errors import SchemaMismatch, StoreUnavailable, StoreUrlError
+from recovery.core.errors import SchemaMismatch, StoreUnavailable
 from recovery.forks import watch
 from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import inbox, payloads
 from recovery.storage import statements as say
-from recovery.storage.faults import MIGRATE, WRITING, translated
-from recovery.storage.leaving import leave
+from recovery.storage.faults import MIGRATE, WRITING
 from recovery.storage.place import tables_at, text
 from recovery.storage.schema import (
     DUE_PREDICATE,
@@ -37,36 +33,14 @@ from recovery.storage.schema import (
     run_owned,
 )
 from recovery.storage.schema import run as run_table
+from recovery.storage.sessions import Sessions, connecting
 from recovery.storage.urls import Address
 from recovery.storage.version import schema_version
 
 for _index, _predicate in ((run_open, OPEN_PREDICATE), (run_due, DUE_PREDICATE), (run_owned, OWNED_PREDICATE)):
     _index.dialect_kwargs["postgresql_where"] = sa.text(_predicate)  # said here for the sake of who has SQLite: see there
 
-# Bounds on silence: a peer that vanished must not hold a caller for the quarter of an hour that TCP would wait.
-_PATIENCE: Final = {
-    "connect_timeout": 5,
-    "tcp_user_timeout": 30_000,
-    "keepalives_idle": 30,
-    "keepalives_interval": 10,
-    "keepalives_count": 3,
-}
-LOCK_TIMEOUT_MS: Final = 10_000  # a row that is locked for longer is somebody's forgotten transaction
 ROUNDS_MAX: Final = 8
-
-_SETTINGS: Final = {
-    "default_transaction_isolation": "read committed",
-    "lock_timeout": str(LOCK_TIMEOUT_MS),
-    # Every statement here has its index. Without statistics a small table is scanned, and the cached plan outlives its being small.
-    "enable_seqscan": "off",
-}
-# Isolation: under REPEATABLE READ a claimant would not see what was appended before its claim. The others: an acknowledged commit survives.
-_REQUIRED: Final = {
-    "default_transaction_isolation": {"read committed"},
-    "synchronous_commit": {"on", "local", "remote_write", "remote_apply"},
-    "fsync": {"on"},
-    "full_page_writes": {"on"},
-}
 
 APPEND: Final = text("""
 WITH want AS MATERIALIZED (
@@ -152,73 +126,29 @@ class PostgresDatabase:
 
     def __init__(self, address: Address) -> None:
         self.url = address.shown
-        url = address.url
-        arguments = {name: value for name, value in _PATIENCE.items() if name not in url.query}
-        try:
-            self._engine = sa.create_engine(url, connect_args=arguments, isolation_level="READ COMMITTED")
-        except ArgumentError as error:
-            raise translated(error, self.url) from error
-        event.listen(self._engine, "connect", self._connected)
         self._tables = tables_at(address.place)
-        self._tables.listen(self._engine)
-        self._autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._repeatable = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        engine = address.lent or connecting(address.url, self.url)
+        self._sessions = Sessions(engine, self.url, self._tables, shared=address.lent is not None)
         self._ready = False
+        self.reading, self.snapshot = self._sessions.statement, self._sessions.snapshot
+        self.writing, self.transaction = self._sessions.writing, self._sessions.transaction
         watch(self)
 
-    # -- connections ---------------------------------------------------------------------------------------------------
-
-    def _connected(self, connection: Any, _record: object) -> None:
-        """Set what is ours to set, and refuse a server whose acknowledged commits do not survive."""
-        connection.autocommit = True
-        for name, value in _SETTINGS.items():
-            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-        names = ", ".join(f"current_setting('{name}')" for name in _REQUIRED)
-        found = connection.execute(f"SELECT {names}").fetchone()
-        connection.autocommit = False
-        for (name, allowed), value in zip(_REQUIRED.items(), found, strict=True):
-            if value not in allowed:
-                raise StoreUrlError(
-                    url=self.url,
-                    problem=f"its {name} is {value}",
-                    advice=f"Set it to {min(allowed, key=len)}: without it a commit proves nothing.",
-                )
-
-    @contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
-        with self._autocommit.connect() as connection:
-            yield connection
-
-    @contextmanager
-    def snapshot(self) -> Iterator[sa.Connection]:
-        with self._repeatable.begin() as connection:
-            yield connection
-
-    @contextmanager
-    def writing(self) -> Iterator[sa.Connection]:
-        """Each write is one statement, and each statement is its own transaction: no round trips for BEGIN and COMMIT."""
-        with self._autocommit.connect() as connection:
-            yield connection
-
-    @contextmanager
-    def transaction(self) -> Iterator[sa.Connection]:
-        with self._engine.begin() as connection:
-            yield connection
-
     def close(self) -> None:
-        self._engine.dispose()
+        self._sessions.give_up()
         self._ready = False
 
     def interrupted(self) -> None:
-        self._engine.dispose()  # what is left of the broken call's transaction ended when its connection was let go
+        self._sessions.interrupted()
 
     def forked(self) -> None:
-        leave(self._engine)
+        self._sessions.forked()
 
     def ready(self, *, writing: bool) -> bool:  # noqa: ARG002 -- a server's database is there or not, whatever is asked of it
         if self._ready:
             return True
-        with self._autocommit.connect() as connection:
+        self._sessions.require()
+        with self.reading() as connection:
             found = schema_version(connection, self.url, self._tables)
         if found != VERSION:
             problem = "is not migrated" if found is None else f"has schema version {found}, this code needs {VERSION}"
@@ -229,7 +159,7 @@ class PostgresDatabase:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def open_run(self, new: NewRun) -> bool:
-        with self._engine.begin() as connection:
+        with self.transaction() as connection:
             number = connection.execute(_INSERT_RUN.values(say.new_run_columns(new))).scalar()
             if number is None:
                 return False
@@ -251,7 +181,7 @@ class PostgresDatabase:
 
     def now_us(self) -> int:
         self.ready(writing=False)
-        with self._autocommit.connect() as connection:
+        with self.reading() as connection:
             return int(connection.execute(_NOW).scalar_one())
 
     def _append_group(self, batch: Sequence[Append], group: list[int], results: dict[int, AppendResult]) -> None:
@@ -262,7 +192,7 @@ class PostgresDatabase:
             group = [index for index in group if index not in written]
             if not group:
                 return
-            with self._autocommit.connect() as connection:
+            with self.reading() as connection:
                 reasons = {index: say.explained(connection, batch[index]) for index in group}
             results.update((index, reason) for index, reason in reasons.items() if reason is not None)
             group = [index for index in group if reasons[index] is None]
@@ -276,9 +206,9 @@ class PostgresDatabase:
         large = any(batch[index].payloads for index in group)
         told = {word.run_id for index in group for word in batch[index].words}
         if len(batch[group[0]].keys) <= 1 and not large and not told:
-            with self._autocommit.connect() as connection:
+            with self.writing() as connection:
                 return set(connection.execute(APPEND, parameters).scalars())
-        with self._engine.connect() as connection:
+        with self.transaction() as connection:
             if told:  # who is told has said by now whether it rests, or says so behind us and then finds our rows
                 runs = json.dumps([*told.union(batch[index].run_id for index in group)])
                 connection.execute(_LOCKED, {"runs": runs}).all()
@@ -288,7 +218,8 @@ class PostgresDatabase:
             # Behind the fence: whoever waits for a payload's row holds the rows of its runs, as one who forgets does.
             payloads.refer(connection, ((number, item) for index, number in written.items() for item in batch[index].payloads))
             # One key lost: the others that were just inserted must go, too.
-            connection.commit() if written else connection.rollback()
+            if not written:
+                connection.rollback()
             return set(written)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError
 
 from recovery.core.errors import StoreUrlError
@@ -47,6 +47,8 @@ class Address:
     place: Place
     network_accepted: bool = False
     """An SQLite file may be on a network file system, whatever that does to it."""
+    lent: Engine | None = None
+    """A service's own engine, whose connections are used; None: connections of our own."""
 
 
 def parsed(url: str) -> Address:
@@ -81,6 +83,26 @@ def parsed(url: str) -> Address:
         raise refused(url, "it names no file", "Use sqlite:///file.db, or memory:// for a journal that dies with its process.")
     address = made.set(drivername="sqlite+pysqlite", query={})
     return Address(address, shown(made.render_as_string()), place, network_accepted=network is not None)
+
+
+def lent(engine: Any, schema: str, table_prefix: str) -> Address:
+    """The database of a service's own engine. Of SQLite only the file is taken: what our connections to it must be set to is not a service's to bear.
+    Raises StoreUrlError."""
+    url: Any = getattr(engine, "url", None)
+    if isinstance(engine, Engine) and engine.dialect.name == "sqlite" and (url.query or url.database in {None, "", ":memory:"}):
+        raise refused(str(url), "it is no plain file", "Name the file by its URL, sqlite:///file.db.")
+    if isinstance(engine, Engine) and engine.dialect.name == "sqlite":
+        options = {"table_prefix": table_prefix, "schema": schema}
+        named = url.set(drivername="sqlite", query={name: value for name, value in options.items() if value})
+        return parsed(named.render_as_string())
+    if not isinstance(engine, Engine) or engine.dialect.driver != "psycopg" or engine.dialect.is_async:
+        problem = f"{type(engine).__name__} over {getattr(url, 'drivername', 'no URL')} is not SQLAlchemy's Engine over psycopg or sqlite3"
+        advice = "Give create_engine('postgresql+psycopg://...'), for AsyncEngine, too: no commit of ours is made on an event loop."
+        raise refused(str(url), problem, advice)
+    options = {"schema": schema, "table_prefix": table_prefix}
+    told = url.set(drivername="postgresql").update_query_dict({name: value for name, value in options.items() if value})
+    text = told.render_as_string(hide_password=False)
+    return Address(url, shown(text), _place(text, options), lent=engine)
 
 
 def _place(url: str, options: dict[str, Any]) -> Place:
