@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.crash.stage import Stage
+from tests.crash.stage import Stage, Story
 from tests.crash.test_points import killed, recovered
 
 PLACES = (
@@ -15,10 +15,18 @@ PLACES = (
 )
 
 
+@pytest.fixture(params=[("sqlite", "sync"), ("postgresql", "async")], ids="-".join)
+def story(request: pytest.FixtureRequest) -> Story:
+    """Each store and each colour once."""
+    kind, colour = request.param
+    stage: Stage = request.getfixturevalue(f"{kind}_stage")
+    made = stage.new_run("plain", colour)
+    made.riding = True
+    return made
+
+
 @pytest.mark.parametrize("place", PLACES)
-def test_a_worker_killed_with_a_reply_aboard_is_recovered(stage: Stage, colour: str, place: str) -> None:
-    story = stage.new_run("plain", colour)
-    story.riding = True
+def test_a_worker_killed_with_a_reply_aboard_is_recovered(story: Story, place: str) -> None:
     killed(story.work("run", place))
     kinds = [row.kind for row in story.rows()]
     replies = {"append.intent.before:2": 0, "append.intent.after:2": 1}.get(place)
@@ -26,9 +34,8 @@ def test_a_worker_killed_with_a_reply_aboard_is_recovered(stage: Stage, colour: 
     recovered(story)
 
 
-def test_fewer_commits_carry_the_same_entries(stage: Stage, colour: str) -> None:
-    strict, rides = stage.new_run("plain", colour), stage.new_run("plain", colour)
-    rides.riding = True
-    passed = [story.work("run").passages for story in (strict, rides)]
-    assert [row.kind for row in strict.rows()] == [row.kind for row in rides.rows()]
+def test_fewer_commits_carry_the_same_entries(story: Story) -> None:
+    strict = story.stage.new_run("plain", story.colour)
+    passed = [each.work("run").passages for each in (strict, story)]
+    assert [row.kind for row in strict.rows()] == [row.kind for row in story.rows()]
     assert [points.count("append.settled.after") for points in passed] == [2, 0]
