@@ -329,7 +329,7 @@ class Journal(Protocol):
 
     def claim_due(self, wanted: Wanted, owner: Owner, *, lease_term_us: int) -> Due:
         """`claim` of those that `due` would return, in one transaction, for one owner token. Durable on return. A run that another claimant has its
-        hands on is passed over, not waited for. A repeat with the same token claims no run twice; what an unheard call has claimed is among `owned`."""
+        hands on is passed over, not waited for. A call whose answer was lost returns what it has claimed when it repeats itself; what one that raised has claimed is among `owned`."""
 
     def owned(self, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[RunRow]:
         """The runs that can go on and have an owner, alive or not, ordered by queue and run id, those behind `after`; read committed."""

@@ -6,6 +6,7 @@ is brought on by. Invariant: a run is taken from an owner only where the owner i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,27 +41,27 @@ class Watch:
         """Until the next look at them."""
         return 0 if self._looked_us is None else max(0, self._looked_us + self._every_us - boot_us)
 
-    def taken(self, world: World, wanted: Wanted) -> list[RunRow]:
-        """Claim the wanted runs whose owners are gone, if it is time to look. The first look finds those of dead processes."""
+    def taken(self, world: World, wanted: Wanted) -> Iterator[RunRow]:
+        """Claim the wanted runs whose owners are gone, one after the other, if it is time to look. The first look finds those of dead processes."""
         boot_us = self._engine.clock.boot_us()
         if self.due_in_us(boot_us):
-            return []
+            return
         self._looked_us = boot_us
-        taken: list[RunRow] = []
+        taken = 0
         seen: dict[str, _Seen] = {}
         after = ("", "")
         while page := self._engine.journal.owned(after, PAGE):
             for row in page:
                 assert row.owner is not None
-                if not self._gone(row, row.owner, seen, boot_us) or len(taken) >= wanted.limit or not wants(wanted, row):
+                if not self._gone(row, row.owner, seen, boot_us) or taken >= wanted.limit or not wants(wanted, row):
                     continue
                 with around("claim"):
                     claimed = self._engine.journal.claim(row, world.owner(), lease_term_us=world.lease_term_us, at_us=wanted.now_us)
                 if claimed is not None:
-                    taken.append(claimed)
+                    taken += 1
+                    yield claimed
             after = (page[-1].queue, page[-1].run_id)
         self._seen = seen
-        return taken
 
     def _gone(self, row: RunRow, owner: Owner, seen: dict[str, _Seen], boot_us: int) -> bool:
         if self._engine.proven_dead(owner):

@@ -132,8 +132,7 @@ class Worker:
         if free < 1:
             return
         try:
-            for row in self._taken(free):
-                self._start(row)
+            self._take(free)
         except StoreUnavailable as error:
             self.reached = False
             self._next_due_us = None
@@ -141,25 +140,29 @@ class Worker:
         else:
             self.reached = True
 
-    def _taken(self, free: int) -> list[RunRow]:
-        now_us, world = self._engine.clock.wall_us(), self._engine.world()
-        wanted = Wanted(
-            now_us=now_us,
+    def _take(self, free: int) -> None:
+        """Each is started as it is claimed: the next claim may raise, and of what was only claimed nobody would renew the lease."""
+        world = self._engine.world()
+        for row in self._watch.taken(world, self._wanted(free)):
+            self._start(row)
+            free -= 1
+        if free < 1:
+            return
+        with around("claim"):
+            found = self._engine.journal.claim_due(self._wanted(free), world.owner(), lease_term_us=world.lease_term_us)
+        for row in found.runs:
+            self._start(row)
+        self._next_due_us = found.next_due_us
+
+    def _wanted(self, free: int) -> Wanted:
+        return Wanted(
+            now_us=self._engine.clock.wall_us(),
             limit=free,
             queues=self._working.queues,
             workflows=self._engine.workflows.names,
             # A run is let go a moment before we hear that its turn has ended.
             passed_over=self._setbacks.passed_over(self.turned_us) | {row.run_id for row in self._at_work.values()},
         )
-        taken = self._watch.taken(world, wanted)
-        if len(taken) < free:
-            with around("claim"):
-                found = self._engine.journal.claim_due(
-                    replace(wanted, limit=free - len(taken)), world.owner(), lease_term_us=world.lease_term_us
-                )
-            taken += found.runs
-            self._next_due_us = found.next_due_us
-        return taken
 
     def _start(self, row: RunRow) -> None:
         world = self._engine.world(budget=self._budget)

@@ -63,7 +63,14 @@ def named(bound: BoundWorkflow[Any], run_id: str | None, key: str | None) -> str
         raise DefinitionError(what="call", name="enqueue", problem=problem, advice="Give one: the same one means the same run.")
     if key is None:
         return run_id or ""
+    if not key:
+        raise DefinitionError(
+            what="call",
+            name="enqueue",
+            problem="its key is empty",
+            advice="Every run without one would be the same: give a run id.",
+        )
     plain = f"{bound.workflow.name}:{key}"
-    if RUN_ID_PATTERN.fullmatch(plain):
+    if ":" not in bound.workflow.name and RUN_ID_PATTERN.fullmatch(plain):  # else "a" and "b:c" would be "a:b" and "c"
         return plain
-    return digest_bytes(b"recovery-enqueued-1", bound.workflow.name.encode(), key.encode())
+    return digest_bytes(b"recovery-enqueued-1", bound.workflow.name.encode(), key.encode(errors="surrogatepass"))

@@ -53,6 +53,8 @@ _OWNED: Final = (
     .limit(bindparam("limit"))
 )
 
+_OURS: Final = sa.select(run).where(sa.text(OWNED_PREDICATE), run.c.owner_token == bindparam("token"))
+
 
 class Found(NamedTuple):
     """Due runs with the numbers of their rows, and when the next of the others will be due."""
@@ -66,9 +68,11 @@ def look(connection: sa.Connection, wanted: Wanted, *, locking: bool = False) ->
     found: list[tuple[int, RunRow]] = []
     next_due_us: int | None = None
     lanes = [lane for lane in _lanes(connection) if wanted.queues is None or lane["queue"] in wanted.queues]
+    below: int | None = None
     for lane in sorted(lanes, key=lambda lane: -lane["priority"]):
-        if len(found) >= wanted.limit:
-            break
+        if lane["priority"] != below and len(found) >= wanted.limit:
+            break  # a lower priority; of one, no queue stands in front of another
+        below = lane["priority"]
         lane |= {"now_us": wanted.now_us}
         found += _runs(connection, wanted, lane, locking=locking)
         looks_us = connection.execute(_NEXT_LOOK, lane).scalar()
@@ -78,8 +82,11 @@ def look(connection: sa.Connection, wanted: Wanted, *, locking: bool = False) ->
     return Found(found[: wanted.limit], next_due_us)
 
 
-def claim(connection: sa.Connection, wanted: Wanted, owner: Owner, lease_term_us: int) -> Due:
-    """Claim the most urgent due runs, in a writing transaction of its own."""
+def claim(connection: sa.Connection, wanted: Wanted, owner: Owner, lease_term_us: int, *, again: bool = False) -> Due:
+    """Claim the most urgent due runs, in a writing transaction of its own. again: the answer to the last one, by this owner, may have been lost; what it
+    has claimed is found, and nothing more is claimed."""
+    if again and (ours := list(_readable(connection.execute(_OURS, {"token": owner.token}).mappings().all()))):
+        return Due(tuple(sorted((row for _, row in ours), key=urgency)), None)
     found = look(connection, wanted, locking=True)
     if not found.runs:
         return Due((), found.next_due_us)

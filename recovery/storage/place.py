@@ -29,6 +29,8 @@ PREFIX_MAX: Final = 24
 
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]*")
 _OURS: Final = (*metadata.tables.values(), version)
+_BETWEEN: Final = {long.name.removesuffix(short.name) for long in _OURS for short in _OURS if long.name.endswith(short.name)} - {""}
+"""What one name of ours begins with where another one is its end: behind a prefix that ends so, the short one is the long one without."""
 _TEMPLATES: Final[WeakKeyDictionary[sa.ClauseElement, str]] = WeakKeyDictionary()
 
 
@@ -51,6 +53,10 @@ class Place:
         for what, name, longest in (("schema", self.schema, SCHEMA_MAX), ("table_prefix", self.prefix, PREFIX_MAX)):
             if name and (len(name) > longest or not _NAME.fullmatch(name)):
                 return f"{what} is not 1 to {longest} small letters of ASCII, digits and _, the first one no digit"
+        if self.prefix.startswith("sqlite_"):
+            return "table_prefix begins with sqlite_, which SQLite keeps for itself"
+        if self.prefix.endswith(tuple(_BETWEEN)):
+            return f"table_prefix ends with {' or '.join(sorted(_BETWEEN))}, where tables of two places could have one name"
         return ""
 
 

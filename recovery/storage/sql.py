@@ -7,6 +7,7 @@ is safe to repeat as it stands, because it is a compare-and-set, or an insert th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import TypeVar
 
 from recovery.core.chain import Row
@@ -99,9 +100,11 @@ class SqlJournal:
         return self._read(listed, Due((), None))
 
     def claim_due(self, wanted: Wanted, owner: Owner, *, lease_term_us: int) -> Due:
+        calls = count()
+
         def claimed() -> Due:
             with self._database.transaction() as connection:
-                return due.claim(connection, wanted, owner, lease_term_us)
+                return due.claim(connection, wanted, owner, lease_term_us, again=next(calls) > 0)
 
         return (
             self._write(claimed) if self._read(lambda: True, False) else Due((), None)

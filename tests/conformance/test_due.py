@@ -75,6 +75,15 @@ def test_a_higher_priority_goes_first_then_what_has_been_due_for_longest(journal
     assert names(journal.due(wanted(limit=2))) == ["urgent", "fresh"]
 
 
+def test_of_one_priority_no_queue_stands_in_front_of_another(journal: Journal) -> None:
+    for number in range(3):
+        let_go(journal, f"a{number}", Status.WAITING, 600_000 + number, queue="a")
+    let_go(journal, "b", Status.WAITING, 500_000, queue="b")
+    let_go(journal, "below", Status.WAITING, 1, queue="a", priority=-1)
+    assert names(journal.due(wanted(limit=2))) == ["b", "a0"]
+    assert names(journal.claim_due(wanted(limit=1), owner(), lease_term_us=TERM_US)) == ["b"]
+
+
 def test_a_worker_sees_the_queues_and_workflows_that_it_serves(journal: Journal) -> None:
     let_go(journal, "a", queue="mail")
     let_go(journal, "b", queue="cards", workflow="charge")
@@ -190,8 +199,8 @@ def explained(journal: SqlJournal) -> Iterator[list[str]]:
         plans.append("\n".join(str(row[-1]) for row in rows))
         busy.now = False
 
-    engines = [getattr(journal._database, name) for name in ("_engine", "_reader", "_writer") if hasattr(journal._database, name)]
-    engines = [engine for engine in engines if isinstance(engine, sa.Engine)]
+    database: Any = journal._database
+    engines = [database._reader, database._writer] if hasattr(database, "_reader") else [database._sessions._pool]
     for engine in engines:
         event.listen(engine, "before_cursor_execute", explain)
     yield plans

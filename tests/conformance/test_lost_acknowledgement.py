@@ -16,12 +16,14 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from recovery.core.errors import StoreUnavailable
-from recovery.ports import Appended, Fenced, Journal
+from recovery.ports import Appended, Fenced, Journal, Wanted
 from recovery.storage import open_journal
 from recovery.storage.retry import ATTEMPTS_MAX
 from tests.conformance.making import claim_of, member, new_run, opened, owner, stored
 
 CHUNK = 1 << 16
+COMMIT = b"COMMIT\0"
+"""Not the end of READ COMMITTED, with which a transaction begins."""
 
 
 class Proxy:
@@ -110,7 +112,7 @@ def through(proxy: Proxy, postgres_url: str) -> Iterator[Journal]:
 @pytest.mark.parametrize("keys", [(), (claim_of("k1"),), (claim_of("k1"), claim_of("k2"))], ids=["0", "1", "2"])
 def test_an_append_whose_acknowledgement_is_lost_is_there_once(proxy: Proxy, through: Journal, keys, lost: int) -> None:
     append = member(opened(through), keys=keys)
-    proxy.lose(b"COMMIT" if len(keys) > 1 else b"json_to_recordset", lost)
+    proxy.lose(COMMIT if len(keys) > 1 else b"json_to_recordset", lost)
     assert through.append([append]) == [Appended()]
     assert proxy.lost >= 1
     loaded = through.load("run-1")
@@ -129,7 +131,7 @@ def test_a_batch_whose_acknowledgement_is_lost_keeps_each_members_result(proxy: 
 
 def test_an_opening_whose_acknowledgement_is_lost_returns_its_row(proxy: Proxy, through: Journal) -> None:
     new = new_run(through)
-    proxy.lose(b"COMMIT")
+    proxy.lose(COMMIT)
     row = through.open_run(new)
     assert proxy.lost == 1
     assert row is not None
@@ -144,6 +146,19 @@ def test_a_claim_whose_acknowledgement_is_lost_returns_its_row(proxy: Proxy, thr
     assert row is not None
     assert row == through.find("run-1")
     assert row.epoch.n == 2
+
+
+def test_a_claim_of_due_runs_whose_acknowledgement_is_lost_returns_them_and_takes_no_more(proxy: Proxy, through: Journal) -> None:
+    for name in ("run-1", "run-2", "run-3"):
+        row = opened(through, name)
+        assert row.owner is not None
+        assert through.release(name, row.owner.token, row.epoch)
+    proxy.lose(COMMIT)
+    wanted = Wanted(now_us=1, limit=2)
+    found = through.claim_due(wanted, us := owner("bob"), lease_term_us=1)
+    assert proxy.lost == 1
+    assert [(row.run_id, row.owner, row.crashes) for row in found.runs] == [("run-1", us, 0), ("run-2", us, 0)]
+    assert [row.run_id for row in through.claim_due(wanted, owner("eve"), lease_term_us=1).runs] == ["run-3"]
 
 
 def test_a_release_whose_acknowledgement_is_lost_is_known_to_be_done(proxy: Proxy, through: Journal) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from recovery import AsyncEngine, AsyncRun, Call, Engine, Lease, Run, contracts, effect, workflow
 from recovery.core.entries import Status
-from recovery.core.errors import DefinitionError, InvalidName, RunInputDiffers
+from recovery.core.errors import DefinitionError, InvalidName, RunInputDiffers, StoreUnavailable
 from recovery.engine.working import Worker, Working
 from recovery.ports import Journal, Owner
 
@@ -164,6 +164,7 @@ def test_what_cannot_be_enqueued_is_refused_before_anything_is_stored(journal: J
     for wrong in (
         {},
         {"run_id": "a", "key": "a"},
+        {"key": ""},
         {"run_id": "a", "priority": 101},
         {"run_id": "a", "not_before": datetime(2030, 1, 1)},  # noqa: DTZ001  # that is the mistake
     ):
@@ -173,6 +174,18 @@ def test_what_cannot_be_enqueued_is_refused_before_anything_is_stored(journal: J
         with pytest.raises(InvalidName):
             engine.enqueue(letter("a"), **name)  # type: ignore[arg-type]
     assert journal.runs() == []
+
+
+def test_a_key_is_a_run_of_its_own_for_each_workflow_and_whatever_is_in_it(journal: Journal) -> None:
+    @workflow(name="letter:a")
+    def other(run: Run, name: str) -> str:
+        return name
+
+    engine = Engine(journal, workflows=[letter, other])
+    calls = ((letter, "a:b"), (other, "b"), (letter, "a b"), (letter, "a\udcffb"), (letter, "b"))
+    assert len({engine.enqueue(whose("x"), key=key).run_id for whose, key in calls}) == len(calls)
+    assert engine.enqueue(letter("x"), key="b").run_id == "letter:b"
+    assert len(journal.runs()) == len(calls)
 
 
 def test_a_worker_serves_its_queues_and_takes_the_urgent_first(journal: Journal) -> None:
@@ -262,6 +275,30 @@ def test_a_silent_owners_run_is_taken_over_when_its_lease_has_ended(engine: Engi
     with working(engine) as (_, told):
         assert told.until("claimed", run_id="a")["crashes"] == 1
         told.until("brought on", run_id="a", status="completed")
+
+
+class Refusing:
+    """A journal whose database has gone whenever a worker asks it for what is due."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
+
+    def claim_due(self, *_: Any, **__: Any) -> Any:
+        raise StoreUnavailable(url="a test", problem="it is gone", fate="Nothing was claimed")
+
+
+def test_what_was_taken_over_is_brought_on_although_the_next_claim_fails(journal: Journal) -> None:
+    engine = Engine(Refusing(journal), workflows=[letter])
+    engine.lease = Lease(term=timedelta(milliseconds=60), renew_every=timedelta(milliseconds=20))
+    engine.enqueue(letter("a"), run_id="a")
+    abandoned(journal, "a", 1)
+    with working(engine) as (_, told):
+        told.until("unreachable")
+        told.until("brought on", run_id="a", status="completed")
+    assert SENT == ["a"]
 
 
 def test_a_run_that_ends_its_workers_is_quarantined_and_goes_on_when_it_is_released(engine: Engine | AsyncEngine) -> None:
