@@ -13,7 +13,7 @@ from recovery import codec
 from recovery.cli.output import Output
 from recovery.cli.target import Target, finished
 from recovery.core.entries import JSON
-from recovery.core.errors import AppNotFound, DefinitionError, ExitCode, WorkflowUnknown
+from recovery.core.errors import AppNotFound, DefinitionError, ExitCode
 from recovery.definitions.child import BoundWorkflow
 from recovery.definitions.workflow import Workflow
 from recovery.operators.enqueueing import Enqueued
@@ -40,7 +40,8 @@ def enqueue(output: Output, target: Target, order: Order) -> ExitCode:
     engine = target.engine()
     if order.workflow not in engine.workflows:
         known = ", ".join(sorted(engine.workflows)) or "none"
-        raise WorkflowUnknown(run_id=order.run_id or "", workflow=order.workflow, known=known)
+        problem = f"the app has no workflow {order.workflow!r} (it has: {known})"
+        raise DefinitionError(what="call", name="enqueue", problem=problem, advice="Name one of them, or another app with --app.")
     workflow = engine.workflows[order.workflow]
     try:
         came: Enqueued = finished(

@@ -44,7 +44,7 @@ def work(output: Output, target: Target, working: Working, health: int | None) -
                 {"process": os.getpid(), "database": engine.journal.url, "concurrency": working.concurrency} | health_port,
             )
             whole = worker.work()
-            tell("ended", {})
+            tell("ended", {"left": worker.at_work})
     finally:
         if not worker.at_work:  # else their threads use it
             engine.flush()

@@ -27,7 +27,7 @@ def drained(came: Drained, *, plan: bool) -> RenderableType:
     told = [one for one in came.brought if plan or one.code is not ExitCode.SETTLED]
     parts: list[RenderableType] = [_line(one) for one in told]
     counts = Counter(one.status for one in came.brought)
-    summary = Text(f"{len(came.brought):,} {'would be' if plan else 'were'} brought on", style="bold")
+    summary = Text(f"{len(came.brought):,} {'to be taken up' if plan else 'taken up'}", style="bold")
     if not plan:
         for each, count in sorted(counts.items()):
             summary.append(f", {count:,} ").append_text(status(each))

@@ -55,7 +55,7 @@ class Nap(NamedTuple):
     @classmethod
     def until(cls, at: datetime, call: str = "run.sleep_until") -> Nap:
         """Raises DefinitionError."""
-        if at.tzinfo is None:
+        if getattr(at, "tzinfo", None) is None:  # a date or a text has none either
             raise DefinitionError(
                 what="call", name=call, problem="its moment has no time zone",
                 advice="Pass one that has, such as datetime(2030, 1, 1, tzinfo=UTC).",

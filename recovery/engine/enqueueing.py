@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from datetime import datetime
 from typing import Any
 
+from recovery.core.errors import DefinitionError
 from recovery.core.operations import Op
 from recovery.definitions.child import BoundWorkflow
 from recovery.drivers.session import Nap
@@ -25,6 +26,9 @@ class Enqueueing(Wiring):
     def _enqueue(
         self, bound: BoundWorkflow[Any], run_id: str | None, key: str | None, queue: str, priority: int, not_before: datetime | None
     ) -> tuple[str, Coroutine[Op[Any], Any, Enqueued]]:
+        if not isinstance(bound, BoundWorkflow):
+            problem = f"it was given {type(bound).__name__}, not a call of a workflow"
+            raise DefinitionError(what="call", name="enqueue", problem=problem, advice="Pass one, such as order('screw').")
         self.add(bound.workflow)
         name = enqueueing.named(bound, run_id, key)
         at_us = None if not_before is None else Nap.until(not_before, "enqueue").until_us

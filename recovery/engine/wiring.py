@@ -108,6 +108,9 @@ class Wiring:
         self.budget = budget or Budget()
         self.lease = lease or Lease()
         self.wait_for_owner = wait_for_owner
+        if riding is not None and not isinstance(riding, Riding):  # riding=False is what an effect takes
+            advice = "Pass Riding(...), or None to be strict."
+            raise DefinitionError(what="engine", name="riding", problem=f"it is {riding!r}", advice=advice)
         self.riding = riding
         self._watchman = None if riding is None else Watchman(riding.limit)
         self._clock = clock

@@ -64,6 +64,8 @@ _SQLITE_FILES: Final = 4
 ASKED: Final = "It was only asked, and nothing was written"
 WRITING: Final = "Whether the last write is stored is unknown until it does"
 MIGRATE: Final = "Run `recover migrate` on it."
+MIGRATE_OR_SAY_WHERE: Final = "Run `recover migrate` on it; if its journal has a schema or table_prefix, say it in the URL."
+"""Where nothing was found: to whoever left out, or misspelt, the place of a journal that is there."""
 
 
 def transient(error: Exception) -> bool:

@@ -19,7 +19,7 @@ from recovery.forks import watch
 from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import inbox, payloads
 from recovery.storage import statements as say
-from recovery.storage.faults import MIGRATE, WRITING
+from recovery.storage.faults import MIGRATE, MIGRATE_OR_SAY_WHERE, WRITING
 from recovery.storage.place import tables_at, text
 from recovery.storage.schema import (
     DUE_PREDICATE,
@@ -152,7 +152,7 @@ class PostgresDatabase:
             found = schema_version(connection, self.url, self._tables)
         if found != VERSION:
             problem = "is not migrated" if found is None else f"has schema version {found}, this code needs {VERSION}"
-            raise SchemaMismatch(url=self.url, problem=problem, advice=MIGRATE)
+            raise SchemaMismatch(url=self.url, problem=problem, advice=MIGRATE_OR_SAY_WHERE if found is None else MIGRATE)
         self._ready = True
         return True
 

@@ -28,7 +28,7 @@ from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import inbox, payloads
 from recovery.storage import statements as say
 from recovery.storage.compiled import Compiled, bare, commit, cursor_of
-from recovery.storage.faults import MIGRATE, passing
+from recovery.storage.faults import MIGRATE, MIGRATE_OR_SAY_WHERE, passing
 from recovery.storage.filesystems import refuse_network
 from recovery.storage.leaving import leave
 from recovery.storage.names import sync_names
@@ -243,7 +243,7 @@ class SqliteDatabase:
             self._migrate()
             return
         problem = "holds no journal" if found is None else f"has schema version {found}, this code needs {VERSION}"
-        raise SchemaMismatch(url=self.url, problem=problem, advice=MIGRATE)
+        raise SchemaMismatch(url=self.url, problem=problem, advice=MIGRATE_OR_SAY_WHERE if found is None else MIGRATE)
 
     def _version(self) -> str | None:
         """Asked on a connection of its own, which demands nothing: the file may not be a journal yet."""

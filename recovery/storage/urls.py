@@ -76,7 +76,8 @@ def parsed(url: str) -> Address:
     if place.schema:
         raise refused(url, "SQLite has no schemas", "Use table_prefix.")
     if made.host or options or ("?" in url and not made.query):
-        raise refused(url, "an SQLite URL has three slashes, a path, and no such options", "Use sqlite:///file.db.")
+        advice = f"Use sqlite:///file.db; behind a ? it may say table_prefix= and {NETWORK_OPTION}=."
+        raise refused(url, "an SQLite URL has three slashes, a path, and no such options", advice)
     if network not in {None, ACCEPTED}:
         raise refused(url, f"{NETWORK_OPTION} has one value, {ACCEPTED}", "Leave it out, unless you run that risk.")
     if not made.database or made.database == ":memory:":

@@ -200,7 +200,7 @@ def test_an_empty_file_is_migrated_only_by_who_may_create(tmp_path: Path, create
     if create:
         opened(journal)
     else:
-        assert "holds no journal. Nothing was changed. Run `recover migrate` on it." in refusal(journal.runs, SchemaMismatch)
+        assert "holds no journal. Nothing was changed. Run `recover migrate` on it; if" in refusal(journal.runs, SchemaMismatch)
         assert (tmp_path / "a.db").read_bytes() == b""
 
 
@@ -227,7 +227,7 @@ def test_a_creation_waits_for_the_one_that_is_under_way(tmp_path: Path) -> None:
 def test_an_unmigrated_server_names_the_command(empty_postgres_url: str, use: str) -> None:
     journal = open_journal(empty_postgres_url)
     text = refusal(lambda: (EVERYTHING | {"now_us": lambda j: j.now_us()})[use](journal), SchemaMismatch)
-    assert "is not migrated. Nothing was changed. Run `recover migrate` on it." in text
+    assert "is not migrated. Nothing was changed. Run `recover migrate` on it; if" in text
     with psycopg.connect(empty_postgres_url) as connection:
         assert connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)
 
@@ -356,9 +356,9 @@ def test_what_is_no_file_is_refused_at_once_and_nothing_is_left_beside_it(tmp_pa
 
 
 def test_a_question_mark_does_not_name_another_file(tmp_path: Path) -> None:
-    assert "three slashes, a path, and no such options" in refusal(
-        lambda: open_journal(f"sqlite:///{tmp_path}/a?b.db"), StoreUrlError
-    )
+    said = refusal(lambda: open_journal(f"sqlite:///{tmp_path}/a?b.db"), StoreUrlError)
+    assert "three slashes, a path, and no such options" in said
+    assert "it may say table_prefix= and network_file_system=." in said
 
 
 def test_a_missing_directory_is_not_created(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_what_dead_workers_left_is_brought_on_and_nothing_else_is(either: Place)
     assert sorted(either.ledger()) == ["book book-o1", "book book-o2", "book book-o3", "mail mail-n1"]
     again = either.recover("--all", "--app", APP)
     assert again.code == 3
-    assert again.out == "0 were brought on\n1 left: in doubt or held: a person must look\n"
+    assert again.out == "0 taken up\n1 left: in doubt or held: a person must look\n"
 
 
 def test_a_plan_of_all_says_what_would_be_done_and_does_nothing(place: Place) -> None:
@@ -31,9 +31,9 @@ def test_a_plan_of_all_says_what_would_be_done_and_does_nothing(place: Place) ->
     ended = place.recover("--all", "--plan", "--app", APP)
     assert (ended.code, ended.err) == (4, "")
     assert ended.out.startswith("o1 running  book#1: resend")
-    assert "1 would be brought on" in ended.out
+    assert "1 to be taken up" in ended.out
     assert place.head("o1") == before
-    assert place.recover("--all", "--app", APP).out == "1 were brought on, 1 completed\n"
+    assert place.recover("--all", "--app", APP).out == "1 taken up, 1 completed\n"
 
 
 def test_what_waits_for_the_environment_is_due_at_its_next_look(place: Place) -> None:
@@ -63,4 +63,4 @@ def test_all_takes_no_run_id_and_belongs_to_no_command(place: Place) -> None:
 
 def test_an_empty_database_has_nothing_to_bring_on(place: Place) -> None:
     ended = place.recover("--all", "--app", APP)
-    assert (ended.code, ended.out) == (0, "0 were brought on\n")
+    assert (ended.code, ended.out) == (0, "0 taken up\n")

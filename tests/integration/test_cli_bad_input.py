@@ -95,7 +95,7 @@ def test_somebody_elses_database_gets_no_tables_by_being_asked(place: Place) -> 
 def test_an_unmigrated_postgresql_says_so_in_one_sentence(place: Place, empty_postgres_url: str, command: list[str]) -> None:
     ended = place.recover(*command, "--db", empty_postgres_url)
     assert ended.code == 2
-    assert "Run `recover migrate` on it." in ended.sentence
+    assert "Run `recover migrate` on it; if its journal has a schema or table_prefix, say it in the URL." in ended.sentence
     with psycopg.connect(empty_postgres_url) as connection:
         found = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone()
     assert found == (0,)

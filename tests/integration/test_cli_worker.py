@@ -114,7 +114,7 @@ def test_what_does_not_come_to_its_next_step_ends_with_the_worker(place: Place) 
     with ended_after(place.recovering("worker", "--app", APP, "--json", "--drain", "0")) as worker:
         until("the effect under way", lambda: place.entries("o1") >= 3)
         worker.send_signal(signal.SIGTERM)
-        events(worker, "handing back")
+        assert events(worker, "ended")["left"] == 1
         assert worker.wait(60) == 4
     place.remove("closed")
     assert place.recover("--all", "--app", APP).code == 0
@@ -131,7 +131,8 @@ def test_what_cannot_be_enqueued_is_refused_with_what_to_do(place: Place) -> Non
     for given in ("[", "3", '{"other": 1}', "{}"):
         assert "order takes item" in place.recover("enqueue", "order", "--input", given, "--run-id", "a", "--app", APP).sentence
     assert "neither a run id nor a key" in place.recover("enqueue", "order", "--input", '{"item": "x"}', "--app", APP).sentence
-    assert "order" in place.recover("enqueue", "nothing", "--run-id", "a", "--app", APP).sentence
+    unknown = place.recover("enqueue", "nothing", "--key", "a", "--app", APP).sentence
+    assert "the app has no workflow 'nothing' (it has: " in unknown
     assert "--app" in place.recover("enqueue", "order", "--run-id", "a").sentence
     assert "--app" in place.recover("worker").sentence
     assert place.recover("enqueue", "order", "--not-before", "soon", "--run-id", "a", "--app", APP).code == 2

@@ -167,9 +167,13 @@ def test_what_cannot_be_enqueued_is_refused_before_anything_is_stored(journal: J
         {"key": ""},
         {"run_id": "a", "priority": 101},
         {"run_id": "a", "not_before": datetime(2030, 1, 1)},  # noqa: DTZ001  # that is the mistake
+        {"run_id": "a", "not_before": "tomorrow"},
     ):
         with pytest.raises(DefinitionError):
             engine.enqueue(letter("a"), **wrong)  # type: ignore[arg-type]
+    for no_call in (letter, post(name="a"), "letter"):
+        with pytest.raises(DefinitionError, match="not a call of a workflow"):
+            engine.enqueue(no_call, run_id="a")  # type: ignore[arg-type]
     for name in ({"run_id": "no good"}, {"run_id": "a", "queue": "no/good"}):
         with pytest.raises(InvalidName):
             engine.enqueue(letter("a"), **name)  # type: ignore[arg-type]
