@@ -52,7 +52,7 @@ class CheckpointStore(Choosing):
 
     limits: what is read at most. keep: what retention leaves. read_back: what a save reads again after its commit. wait: how long a save waits for
     another writer. streams: files written and read at once; by default two, or one where there is one processor.
-    packed_bytes: a state of up to so many bytes is saved as one file, which takes two syncs instead of five; 0: none is.
+    packed_bytes: a state of up to so many bytes is saved as one file of one shard, which takes two syncs instead of five; 0: none is.
     """
 
     def __init__(
@@ -108,8 +108,9 @@ class CheckpointStore(Choosing):
         needed = draft.array_bytes + len(draft.state)
         wait, packed = self.wait.total_seconds(), needed <= self.packed_bytes
         with begun(self.place, self.known, needed_bytes=needed, wait_seconds=wait, packed=packed) as session:
+            streams = 1 if packed else self.place.streams  # what is put together in memory is one shard, whatever its size
             manifest, export, written = draft.write(
-                session.attempt, self.place.limits, session.sequence, session.parent, streams=self.place.streams
+                session.attempt, self.place.limits, session.sequence, session.parent, streams=streams
             )
             return finish(
                 self.place, self.known, session, manifest, export, written, keep=self.keep, policy=self.read_back, record=record

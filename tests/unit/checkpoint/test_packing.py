@@ -13,6 +13,7 @@ import safetensors.numpy
 from recovery.checkpoint import packing
 from recovery.checkpoint import state as states
 from recovery.checkpoint.contrasting import contrast
+from recovery.checkpoint.draft import WIDE_BYTES
 from recovery.checkpoint.errors import CheckpointInvalid, SaveFailed
 from recovery.checkpoint.examining import examine
 from recovery.checkpoint.files import Bytes, LocalDisk
@@ -50,6 +51,14 @@ def test_it_holds_the_bytes_of_a_directory_and_has_its_id(store: CheckpointStore
 def test_the_safetensors_library_reads_it_and_what_is_in_it(store: CheckpointStore) -> None:
     content = store.save(small(1)).path.read_bytes()
     assert same(safetensors.numpy.load(files_of(content)[SHARD]), small(1).arrays)
+
+
+def test_a_state_that_would_be_written_in_many_streams_is_packed_as_one_shard(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, streams=16, packed_bytes=1 << 30, disk=RecordingDisk())
+    wide = Plain({f"w/{number}": np.full(WIDE_BYTES // 128, number, dtype=np.float64) for number in range(16)}, {"counter": 1})
+    saved = store.save(wide)
+    assert saved.path.is_file()
+    assert same(CheckpointStore(tmp_path).load(saved).arrays, wide.arrays)
 
 
 def test_a_state_without_arrays_is_packed_too(store: CheckpointStore) -> None:
