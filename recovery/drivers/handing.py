@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recovery.core.entries import Attempt, Intent
+from recovery.core.entries import Attempt, Decision, Intent
 from recovery.core.operations import Append, Decide, Op, Poll, Sleep
 
 
@@ -18,6 +18,7 @@ class HandedBack(BaseException):
 
 def begins(operation: Op[Any]) -> bool:
     """Whether an operation begins something of which nothing is durable yet."""
-    if isinstance(operation, Append):
-        return all(isinstance(entry, Intent | Attempt) for entry in operation.entries)
+    if isinstance(operation, Append):  # a decision in front of an intent is the workflow's own: a replay comes to it again
+        *before, last = operation.entries
+        return isinstance(last, Intent | Attempt) and all(isinstance(entry, Intent | Attempt | Decision) for entry in before)
     return isinstance(operation, Decide | Poll | Sleep)
