@@ -53,6 +53,8 @@ class Place:
         for what, name, longest in (("schema", self.schema, SCHEMA_MAX), ("table_prefix", self.prefix, PREFIX_MAX)):
             if name and (len(name) > longest or not _NAME.fullmatch(name)):
                 return f"{what} is not 1 to {longest} small letters of ASCII, digits and _, the first one no digit"
+        if self.schema.startswith("pg_") or self.schema == "information_schema":
+            return f"schema {self.schema} is one that PostgreSQL keeps for itself"
         if self.prefix.startswith("sqlite_"):
             return "table_prefix begins with sqlite_, which SQLite keeps for itself"
         if self.prefix.endswith(tuple(_BETWEEN)):

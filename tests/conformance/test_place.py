@@ -128,6 +128,8 @@ def test_what_is_gone_is_named_as_it_is_there(placed_url: str) -> None:
         ("table_prefix=run_", "table_prefix ends with run_, where tables of two places could have one name"),
         ("table_prefix=jobs_run_", "table_prefix ends with run_"),
         ("table_prefix=sqlite_", "table_prefix begins with sqlite_"),
+        ("schema=pg_temp", "schema pg_temp is one that PostgreSQL keeps for itself"),
+        ("schema=information_schema", "PostgreSQL keeps for itself"),
         ("schema=a-b", "schema is not"),
         ("schema=a&schema=b", "it says schema or table_prefix twice"),
     ],
