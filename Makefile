@@ -19,7 +19,7 @@ JUDGE_VENV := build/judge-venv
 TOGETHER := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch power replay sweep matrix model planted kills fuzz golden soak explore histories mutants judge bench-checkpoint bench-workers lint lint-style lint-types lint-pyright lint-cases lint-imports format docs clean
+.PHONY: help demo test test-torch power replay sweep matrix model planted kills fuzz golden soak explore histories mutants judge bench bench-checkpoint bench-workers lint lint-style lint-types lint-pyright lint-cases lint-imports format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ mutants: $(VENV)/.test ## break weigh and judge in every way we know, and see wh
 
 bench-workers: $(VENV)/.test ## what workers cost with 100,000 settled and 1,000 open runs
 	$(VENV)/bin/python -m tests.benchmarks.open_runs
+
+bench: $(VENV)/.test ## what a step costs beside bare commits and the peers: a quarter of an hour; each peer in an environment of its own. ONLY=one: a part
+	$(BIN)/python -m tests.benchmarks.engine $(if $(ONLY),--only $(ONLY)) $(if $(ALONE),--alone) $(if $(PAGE),--page $(PAGE))
 
 bench-checkpoint: $(BENCH_VENV)/.bench ## what a save and a load cost beside the peers and the bare disk; installs the peers into an environment of its own
 	$(BENCH_VENV)/bin/python -m tests.benchmarks.checkpoint $(if $(PAGE),--page $(PAGE))

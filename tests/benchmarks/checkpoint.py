@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import os
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.benchmarks import memory
-from tests.benchmarks.reporting import Figure, bounded, compared, measured, put_on_page, read, show, write
+from tests.benchmarks.reporting import Figure, bounded, compared, in_words, load_average, measured, put_on_page, read, show, write
 
 if TYPE_CHECKING:
     from recovery.checkpoint import Learning
@@ -41,7 +40,7 @@ def main() -> None:
     )
     given = parser.parse_args()
     if given.figures is not None:
-        put_on_page(given.page, read(given.figures))
+        put_on_page(given.page, "bench-checkpoint", in_words(read(given.figures)))
         return
     place = given.place or given.to.parent
     place.mkdir(parents=True, exist_ok=True)
@@ -55,12 +54,8 @@ def main() -> None:
     show(figures, "Checkpoints: medians of interleaved rounds")
     print(f"Written to {given.to}.")
     if given.page is not None:
-        put_on_page(given.page, figures)
+        put_on_page(given.page, "bench-checkpoint", in_words(figures))
         print(f"The table on {given.page} is that of this run.")
-
-
-def load_average(name: str) -> Figure:
-    return Figure(name, round(os.getloadavg()[0], 2), "", note=f"of one minute, on {os.cpu_count()} processors")
 
 
 def of_memory(scratch: Path, rounds: int, seconds: float) -> list[Figure]:

@@ -1,4 +1,4 @@
-"""Figures: what is written to `build/bench/checkpoint.json` and shown on a terminal.
+"""Figures: what is written to `build/bench/*.json`, put on a page and shown on a terminal.
 
 Invariant: every figure has the same fields; one without a target says null and not false.
 """
@@ -6,6 +6,7 @@ Invariant: every figure has the same fields; one without a target says null and 
 from __future__ import annotations
 
 import json
+import os
 import re
 import statistics
 from collections.abc import Iterable, Sequence
@@ -18,7 +19,7 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Figure:
-    """`ratio` is compared with `target` where there is one, and `value` otherwise. `processor`: milliseconds of processors. `note`: to what the ratio is, or why there is no value."""
+    """`ratio` is compared with `target` where there is one, and `value` otherwise. `processor`: time of processors, in the unit of the value, or in milliseconds. `note`: to what the ratio is, or why there is no value."""
 
     name: str
     value: float | None
@@ -33,12 +34,15 @@ class Figure:
     note: str = ""
 
 
-def measured(name: str, seconds: Iterable[float], processor: Iterable[float]) -> Figure:
+IN_A_SECOND = {"ms": 1e3, "us": 1e6}
+
+
+def measured(name: str, seconds: Iterable[float], processor: Iterable[float], unit: str = "ms") -> Figure:
     """A time, as the median of its rounds."""
-    each = [1000 * one for one in seconds]
-    spent = round(statistics.median(processor) * 1000, 2)
+    each = [IN_A_SECOND[unit] * one for one in seconds]
+    spent = round(statistics.median(processor) * IN_A_SECOND[unit], 2)
     middle, low, high = (round(of(each), 3) for of in (statistics.median, min, max))
-    return Figure(name, middle, "ms", low=low, high=high, rounds=len(each), processor=spent)
+    return Figure(name, middle, unit, low=low, high=high, rounds=len(each), processor=spent)
 
 
 def compared(name: str, figure: Figure, ratio: float, most: float, to: str) -> Figure:
@@ -53,6 +57,10 @@ def bounded(name: str, value: float, unit: str, most: float, *, note: str = "") 
     return Figure(name, value, unit, None, f"<= {most} {unit}", value <= most, note=note)
 
 
+def load_average(name: str) -> Figure:
+    return Figure(name, round(os.getloadavg()[0], 2), "", note=f"of one minute, on {os.cpu_count()} processors")
+
+
 def write(path: Path, figures: Sequence[Figure]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps([asdict(each) for each in figures], indent=1) + "\n")
@@ -63,16 +71,16 @@ def read(path: Path) -> list[Figure]:
     return [Figure(**each) for each in json.loads(path.read_text())]
 
 
-BEGIN, END = "<!-- figures of make bench-checkpoint -->", "<!-- end of the figures -->"
+END = "<!-- end of the figures -->"
 
 
-def put_on_page(page: Path, figures: Sequence[Figure]) -> None:
-    """Replace what stands between the two marks of a page. Raises ValueError if it has no such place."""
-    text = page.read_text()
-    put = f"{BEGIN}\n{in_words(figures)}{END}"
-    found, count = re.subn(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: put, text, flags=re.DOTALL)
+def put_on_page(page: Path, target: str, words: str) -> None:
+    """Replace what stands between the two marks of a page. target: of make. Raises ValueError if the page has no such place."""
+    begin = f"<!-- figures of make {target} -->"
+    put = f"{begin}\n{words}{END}"
+    found, count = re.subn(f"{re.escape(begin)}.*?{re.escape(END)}", lambda _: put, page.read_text(), flags=re.DOTALL)
     if count != 1:
-        raise ValueError(f"{page} has no place for the figures: {BEGIN} ... {END}")
+        raise ValueError(f"{page} has no place for the figures: {begin} ... {END}")
     page.write_text(found)
 
 
@@ -91,9 +99,9 @@ def in_words(figures: Sequence[Figure]) -> str:
     for each in figures:
         if each.target is not None or each.note.startswith("to "):
             what = each.name.partition(" over ")[0].partition(", verified")[0]
-            here = by_name.get(f"{what}: recovery", each)
+            here = by_name.get(f"{what}: recovery") or by_name.get(what, each)
             other = each.note.removeprefix("to ") if each.note.startswith("to ") else ""
-            beside = by_name.get(f"{what}: {other}")
+            beside = by_name.get(f"{what}: {other}") or by_name.get(f"{what.partition(': ')[0]}: {other}")
             ratio = "" if each.ratio is None else f"{each.ratio:.2f}"
             met = {None: "", True: "met", False: "missed"}[each.met]
             columns = [
@@ -103,22 +111,39 @@ def in_words(figures: Sequence[Figure]) -> str:
                 other,
                 _told(beside),
                 ratio,
-                (each.target or "").replace("<=", "at most"),
+                (each.target or "").replace("<=", "at most").replace(">=", "at least"),
                 met,
             ]
             lines.append(f"| {' | '.join(columns)} |")
     return "\n".join(lines) + "\n"
 
 
+def in_full(figures: Sequence[Figure]) -> str:
+    """Those without a target, each with its own line, in Markdown: what was measured, and what is missing."""
+    lines = ["| measured | here | processor | |", "| --- | --- | --- | --- |"]
+    lines += [
+        f"| {each.name} | {_told(each) or 'missing'} | {_spent(each)} | {each.note} |"
+        for each in figures
+        if each.target is None and not each.name.startswith("load average")
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def _told(figure: Figure | None) -> str:
     if figure is None or figure.value is None:
         return ""
-    spread = "" if figure.low is None or figure.high is None else f" ({figure.low:,.3g} to {figure.high:,.3g})"
-    return f"{figure.value:,.3g} {figure.unit}{spread}"
+    spread = "" if figure.low is None or figure.high is None else f" ({_rounded(figure.low)} to {_rounded(figure.high)})"
+    return f"{_rounded(figure.value)} {figure.unit}{spread}"
 
 
 def _spent(figure: Figure) -> str:
-    return "" if figure.processor is None else f"{figure.processor:,.3g} ms"
+    unit = figure.unit if figure.unit in IN_A_SECOND else "ms"
+    return "" if figure.processor is None else f"{_rounded(figure.processor)} {unit}"
+
+
+def _rounded(value: float) -> str:
+    """Four figures, and thousands whole."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"
 
 
 def show(figures: Sequence[Figure], title: str) -> None:
@@ -131,12 +156,14 @@ def show(figures: Sequence[Figure], title: str) -> None:
         "ratio": "right",
         "target": "left",
     }.items():
-        table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=name != "figure")
+        table.add_column(
+            name, justify="right" if justify == "right" else "left", no_wrap=name != "figure", min_width=28 * (name == "figure")
+        )
     table.add_column("")
     for each in figures:
-        value = "absent" if each.value is None else f"{each.value:,.4g} {each.unit}"
-        spread = "" if each.low is None else f"{each.low:,.4g}-{each.high:,.4g}"
-        processor = "" if each.processor is None else f"{each.processor:,.4g} ms"
+        value = "absent" if each.value is None else f"{_rounded(each.value)} {each.unit}"
+        spread = "" if each.low is None or each.high is None else f"{_rounded(each.low)}-{_rounded(each.high)}"
+        processor = _spent(each)
         ratio = "" if each.ratio is None else f"{each.ratio:.2f}"
         met = {None: "", True: "[green]met[/]", False: "[red]missed[/]"}[each.met]
         note = f"\n[dim]{each.note}[/]" if each.note else ""

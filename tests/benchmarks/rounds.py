@@ -17,16 +17,20 @@ from pathlib import Path
 
 from tests.benchmarks import raw
 
+Times = tuple[float, float, float]
+"""As the three of a `Series`."""
+
 
 @dataclass(frozen=True)
 class Contender:
-    """`ready` is given a fresh directory and makes what is timed: a function that returns what it wrote, or None if it wrote nothing.
+    """`ready` is given a fresh directory and makes what is timed: a function that returns what it wrote, None if it wrote nothing, or, where another process did it,
+    the times that this one took.
 
     durable: whether it is when it returns, so that nothing is left to sync. every: it takes part in each so manieth round: those that no target depends on, and that take seconds, leave the time to the others.
     """
 
     name: str
-    ready: Callable[[Path], Callable[[], Path | None]]
+    ready: Callable[[Path], Callable[[], Path | Times | None]]
     every: int = 1
     durable: bool = False
 
@@ -44,9 +48,6 @@ class Series:
 
     def add(self, turn: int, times: Times) -> None:
         self.returned[turn], self.durable[turn], self.processor[turn] = times
-
-
-Times = tuple[float, float, float]
 
 
 @dataclass
@@ -98,13 +99,23 @@ def _timed(contender: Contender, directory: Path, repeats: int) -> list[Times]:
     return times
 
 
+<<<<<<< HEAD
 def _once(run: Callable[[], Path | None], durable: bool) -> Times:
+=======
+def _once(run: Callable[[], Path | Times | None]) -> Times:
+>>>>>>> d2dc1a9 (make bench: what a step costs beside bare commits and the peers, each in an environment of its own)
     spent = time.process_time()
     began = time.perf_counter()
     written = run()
     returned = time.perf_counter() - began
     spent = time.process_time() - spent
+<<<<<<< HEAD
     return returned, returned + (raw.sync_all(written) if written is not None and not durable else 0), spent
+=======
+    if isinstance(written, tuple):
+        return written
+    return returned, returned + (raw.sync_all(written) if written is not None else 0), spent
+>>>>>>> d2dc1a9 (make bench: what a step costs beside bare commits and the peers, each in an environment of its own)
 
 
 def ratio(of: Mapping[int, float], to: Mapping[int, float]) -> float:
