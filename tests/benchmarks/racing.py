@@ -20,7 +20,7 @@ from tests.benchmarks.programs import NoAnswer, Program, playing
 from tests.benchmarks.rounds import Contender, Series, Times, interleaved
 from tests.postgres import PostgresServer
 
-RAW, RIDING, STRICT = "two raw commits", "recovery", "recovery, strict"
+RAW, RIDING, STRICT = "two raw commits", "recovery, riding", "recovery, strict"
 SCRIPTS = {
     "DBOS": "with_dbos.py",
     "LangGraph": "with_langgraph.py",
