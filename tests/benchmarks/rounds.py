@@ -99,23 +99,15 @@ def _timed(contender: Contender, directory: Path, repeats: int) -> list[Times]:
     return times
 
 
-<<<<<<< HEAD
-def _once(run: Callable[[], Path | None], durable: bool) -> Times:
-=======
-def _once(run: Callable[[], Path | Times | None]) -> Times:
->>>>>>> d2dc1a9 (make bench: what a step costs beside bare commits and the peers, each in an environment of its own)
+def _once(run: Callable[[], Path | Times | None], durable: bool) -> Times:
     spent = time.process_time()
     began = time.perf_counter()
     written = run()
     returned = time.perf_counter() - began
     spent = time.process_time() - spent
-<<<<<<< HEAD
-    return returned, returned + (raw.sync_all(written) if written is not None and not durable else 0), spent
-=======
     if isinstance(written, tuple):
         return written
-    return returned, returned + (raw.sync_all(written) if written is not None else 0), spent
->>>>>>> d2dc1a9 (make bench: what a step costs beside bare commits and the peers, each in an environment of its own)
+    return returned, returned + (raw.sync_all(written) if written is not None and not durable else 0), spent
 
 
 def ratio(of: Mapping[int, float], to: Mapping[int, float]) -> float:
