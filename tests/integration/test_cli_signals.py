@@ -61,9 +61,10 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Typed]:
 
     from recovery import errors
 
-    with desk.engine as engine, pytest.raises(errors.AnswerPending):
-        engine.run("r1", desk.purchase, 2)
-    yield type_in
+    with desk.engine as engine:  # open meanwhile: commands of this process use it, too
+        with pytest.raises(errors.AnswerPending):
+            engine.run("r1", desk.purchase, 2)
+        yield type_in
     sys.modules.pop("desk", None)
 
 

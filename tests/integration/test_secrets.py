@@ -121,6 +121,9 @@ def lines(*, with_app: bool, approved: str = "") -> Iterator[tuple[str, ...]]:
     yield from [("change-version", "undecided", "--to", "1", *WHO), ("fork", "twice", "forked", *WHO), ("show", "forked")]
     yield from [("restart", "mismatch", "charge#1", "--forbid", "charge#1", *WHO)]
     yield from [(order, "undecided", *WHO) for order in ("pause", "resume", "cancel")]
+    order = json.dumps({"order": {"customer": "later", "card": planted("card")}})
+    yield from [("enqueue", "buy", "--input", order, "--run-id", run) for run in ("later", "done")]
+    yield from [("worker", "--until-idle", "--concurrency", "1"), ("show", "later")]
     yield from [
         ("check-versions", "--settled"),
         ("show", "opaque"),
