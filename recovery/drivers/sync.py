@@ -40,6 +40,7 @@ from recovery.drivers.riding import Watchman
 from recovery.drivers.session import Nap, Session
 from recovery.drivers.undoing import Stretch
 from recovery.drivers.watching import Watch
+from recovery.forks import watch
 from recovery.ports import Append, AppendResult, Journal
 from recovery.storage.writer import Writer
 
@@ -62,8 +63,13 @@ class SyncDriver(Driver):
 
     def __init__(self, surroundings: Surroundings, writer: Writer | None = None, run_id: str = "") -> None:
         super().__init__(surroundings, writer, run_id)
-        self.pure = surroundings.strands.lock()
-        self._appending = surroundings.strands.lock()
+        self.forked()
+        watch(self)
+
+    def forked(self) -> None:
+        """A child is refused everything, and gets to hear it only if it does not wait for a thread that it does not have."""
+        self.pure = self.surroundings.strands.lock()
+        self._appending = self.surroundings.strands.lock()
         self._writing = threading.Lock()
 
     async def _enter(self) -> None:

@@ -150,6 +150,55 @@ sys.stdout.write(f"{ended} {engine.run('parent', total, 2)}")
 engine.close()
 """
 
+WHILE_IT_RIDES = """
+import os, signal, sys, threading, warnings
+from datetime import timedelta
+from recovery import Call, Engine, Riding, Run, contracts, effect, workflow
+from recovery.errors import RunLeftBehind
+from recovery.storage import open_journal
+
+parent, inside, goes_on, ended = os.getpid(), threading.Event(), threading.Event(), []
+
+class Slow:
+    def __init__(self, journal):
+        self._journal = journal
+
+    def __getattr__(self, name):
+        return getattr(self._journal, name)
+
+    def append(self, batch):
+        if threading.current_thread().name == "recovery-riding":
+            inside.set()
+            goes_on.wait()
+        return self._journal.append(batch)
+
+@effect(contracts.Keyed(window=timedelta(hours=24)))
+def echo(call: Call, *, number: int) -> int:
+    return number
+
+@workflow
+def total(run: Run) -> int:
+    first = run.perform(echo(number=1))
+    inside.wait()  # what rides is being stored, in another thread
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)  # rather than for ever
+    else:
+        ended.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        goes_on.set()
+    return first + run.perform(echo(number=2))
+
+engine = Engine(Slow(open_journal(sys.argv[1])), workflows=[total], riding=Riding(limit=timedelta(milliseconds=20)))
+try:
+    outcome = engine.run("r", total)
+except RunLeftBehind:
+    os._exit(0 if os.getpid() != parent else 3)
+sys.stdout.write(f"{outcome} {ended}")
+engine.close()
+"""
+
 POOLED = """
 import asyncio, multiprocessing, sys, warnings
 from datetime import timedelta
@@ -198,6 +247,10 @@ def test_a_run_goes_on_in_the_parent_alone_on_a_server_too(postgres_url: str) ->
 
 def test_a_child_waits_for_no_lock_that_a_thread_of_its_parent_held(store_url: str) -> None:
     assert told(WITH_LOCKS_TAKEN, store_url) == "0 5"
+
+
+def test_a_child_waits_for_no_thread_that_stored_what_rode_in_its_parent(sqlite_url: str) -> None:
+    assert told(WHILE_IT_RIDES, sqlite_url) == "3 [0]"
 
 
 def test_an_async_engine_that_was_made_before_a_pool_of_processes_works_in_each(store_url: str) -> None:
