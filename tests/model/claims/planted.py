@@ -17,7 +17,7 @@ from recovery.core.errors import LeaseUnavailable
 from recovery.core.operations import Append as Wanted
 from recovery.core.operations import Boot, Now, Sleep, Use
 from recovery.ports import Append, Appended, AppendResult, Fenced, Owner, RunRow
-from recovery.storage.memory import MemoryJournal
+from recovery.storage.memory import MemoryJournal, _woken
 from recovery.storage.rules import first_taken
 from recovery.storage.writer import Writer
 from tests.model.claims import workers
@@ -83,15 +83,17 @@ def _claiming(*, counter: bool = True, epoch: bool = True, raised: int = 1, toke
             owner=owner,
             lease_counter=0,
             lease_term_us=lease_term_us,
-            updated_at_us=at_us,
+            updated_at_us=max(now.updated_at_us, at_us),
+            crashes=now.crashes + (now.owner is not None),
         )
         return there.row
 
     return claim
 
 
-def _release_whoever_holds(self: MemoryJournal, run_id: str, owner: str, epoch: Any) -> bool:
-    self._runs[run_id].row = replace(self._runs[run_id].row, owner=None)
+def _release_whoever_holds(self: MemoryJournal, run_id: str, owner: str, epoch: Any, due_us: int | None = None) -> bool:
+    there = self._runs[run_id]
+    there.row = replace(there.row if due_us is None else _woken(there.row, due_us), owner=None, crashes=0)
     return True
 
 
