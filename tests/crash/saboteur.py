@@ -39,14 +39,14 @@ def unwritten() -> None:
 
 
 def freezing() -> None:
-    insert_member = sqlite._insert_member
+    insert_member = sqlite._Hot.insert_member
 
-    def freeze(cursor: Any, number: int, member: Append) -> None:
-        insert_member(cursor, number, member)
+    def freeze(self: Any, cursor: Any, number: int, member: Append) -> None:
+        insert_member(self, cursor, number, member)
         if any(row.kind == "intent" for row in member.rows):
             os.kill(os.getpid(), signal.SIGSTOP)
 
-    sqlite._insert_member = freeze
+    sqlite._Hot.insert_member = freeze
 
 
 def impatient() -> None:
