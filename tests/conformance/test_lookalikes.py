@@ -254,7 +254,7 @@ def test_isolation_is_read_committed_even_where_the_server_says_otherwise(postgr
     journal = open_journal(postgres_url)
     assert isinstance(journal, SqlJournal)
     assert isinstance(journal._database, PostgresDatabase)
-    for connected in (journal._database.writing(), journal._database._engine.begin()):
+    for connected in (journal._database.writing(), journal._database.transaction()):
         with connected as connection:
             assert connection.exec_driver_sql("SHOW transaction_isolation").scalar() == "read committed"
     journal.close()
