@@ -25,7 +25,7 @@ def signalled(paper: Paper, told: Signalled, waits: Sequence[Awaited]) -> Render
             Text(f"The run has not come to that wait; the answer is kept for it. It now waits for: {named}.", style="bold yellow")
         )
     if told.waited_for or not waits:
-        lines.append(Text(f"The run goes on with `recover --run-id {words.bounded(told.run_id)}`.", style="dim"))
+        lines.append(Text(f"The run goes on with `recover --run-id {words.bounded(told.run_id)}`, or in a worker.", style="dim"))
     return paper.panel(f"run {words.bounded(told.run_id)} was told", Group(*lines), "green")
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol
 
+from recovery.core.durations import stated
 from recovery.core.errors import DefinitionError
 
 
@@ -35,7 +36,7 @@ class Budget:
     def __post_init__(self) -> None:
         for name in ("max_wait", "max_answer_wait", "backoff", "backoff_max"):
             if not (name == "max_wait" and self.max_wait is None):
-                _require_duration("budget", name, getattr(self, name))
+                stated(getattr(self, name), "budget", name)
         _require(self.attempts >= 0, "budget", "attempts", "it is negative", "None sends nothing.")
         _require(self.probes >= 0, "budget", "probes", "it is negative", "Allow none or more.")
         none = timedelta(0)
@@ -58,8 +59,8 @@ class Lease:
     renew_every: timedelta = timedelta(seconds=10)
 
     def __post_init__(self) -> None:
-        _require_duration("lease", "term", self.term)
-        _require_duration("lease", "renew_every", self.renew_every)
+        stated(self.term, "lease", "term")
+        stated(self.renew_every, "lease", "renew_every")
         ends = "a live owner would lose its runs"
         _require(timedelta(0) < self.renew_every < self.term, "lease", "renew_every", ends, "Renew several times in a term.")
 
@@ -77,8 +78,8 @@ class Riding:
     horizon: timedelta = timedelta(hours=4)
 
     def __post_init__(self) -> None:
-        _require_duration("riding", "limit", self.limit)
-        _require_duration("riding", "horizon", self.horizon)
+        stated(self.limit, "riding", "limit")
+        stated(self.horizon, "riding", "horizon")
         none = timedelta(0)
         _require(self.limit > none, "riding", "limit", "it is not longer than zero", "Pass `riding=None` where nothing is to ride.")
         _require(self.horizon >= none, "riding", "horizon", "it is negative", "Say how long after a crash a run is recovered.")
@@ -101,12 +102,6 @@ class Policy(Protocol):
     def pause_us(self, causes: Sequence[str], elapsed_us: int, bits: int, error: BaseException | None = None) -> int | None:
         """How long to wait after the last of these failures; None: that was enough. causes: each by its class; elapsed_us: since the first
         attempt might begin; bits: 128 random ones; error: the last failure, where it is at hand."""
-
-
-def _require_duration(what: str, field: str, given: object) -> None:
-    """A number of seconds is what one types first, and is refused here rather than at a comparison that names nothing."""
-    problem = f"it is a {type(given).__name__}, not a timedelta"
-    _require(isinstance(given, timedelta), what, field, problem, "Pass one, such as timedelta(seconds=30).")
 
 
 def _require(holds: bool, what: str, field: str, problem: str, advice: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overloa
 
 from recovery.codec import Codec, fingerprint
 from recovery.core.contracts import Contract, Kind
+from recovery.core.durations import stated
 from recovery.core.entries import JSON, Answered
 from recovery.core.errors import ValueUnreadable
 from recovery.definitions.agreement import (
@@ -76,10 +77,7 @@ class Effect(Generic[P, T]):
         self.signature: Signature = read_signature(fn, what="effect", name=name, first="Call", frame=frame, outcome=undoes)
         if self.signature.first is not Call:
             raise refused(name, "its first parameter is not a Call", "Annotate it: `call: Call`; `call.key` is what to send.")
-        if timeout <= timedelta(0):
-            raise refused(name, "its timeout is not longer than zero", "Say how long one attempt may take.")
-        if heartbeat is not None and heartbeat <= timedelta(0):
-            raise refused(name, "its heartbeat is not longer than zero", "Say how long one attempt may be silent.")
+        _check_settings(name, timeout, heartbeat, riding)
         self.environment = environment or Environment(name)
         self.rejects = rejections_by_name(rejects, name)
         self.outcome: Codec[T] = outcome_codec(name, contract, self.signature.returns, self.rejects)
@@ -322,6 +320,15 @@ class EffectDecorator:
             heartbeat=self._heartbeat,
             riding=self._riding,
         )
+
+
+def _check_settings(name: str, timeout: object, heartbeat: object, riding: object) -> None:
+    """What is typed first is a number of seconds, and for riding what an engine takes. Raises DefinitionError."""
+    for what, given in (("timeout", timeout), ("heartbeat", timedelta(1) if heartbeat is None else heartbeat)):
+        if stated(given, "effect", name, f"its {what}") <= timedelta(0):
+            raise refused(name, f"its {what} is not longer than zero", "Say how long one attempt may take, and be silent.")
+    if not isinstance(riding, bool):
+        raise refused(name, f"its riding is a {type(riding).__name__}", "Pass True or False; an engine takes a Riding.")
 
 
 def _contract_required(define: Callable[P, T]) -> Callable[P, T]:

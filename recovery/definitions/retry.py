@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar
 
 from recovery.core.contracts import microseconds
+from recovery.core.durations import stated
 from recovery.core.errors import DefinitionError
 from recovery.core.policy import Budget
 from recovery.definitions.rejection import Rejection
@@ -54,7 +55,12 @@ class Retry:
 
     def __post_init__(self) -> None:
         _require(self.attempts is None or self.attempts >= 1, "attempts", "it is less than one", "The first attempt counts.")
-        _require(self.within is None or self.within > timedelta(0), "within", "it is not longer than zero", "Say how long.")
+        _require(
+            self.within is None or stated(self.within, "retry", "within") > timedelta(0),
+            "within",
+            "it is not longer than zero",
+            "Say how long.",
+        )
         for cls, policy in self.on.items():
             known = isinstance(cls, type) and issubclass(cls, Exception)
             _require(known, "on", f"{cls!r} is no class of exceptions", "Name classes.")

@@ -15,6 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 from recovery import codec
 from recovery.codec import Codec, type_title
 from recovery.core.contracts import microseconds
+from recovery.core.durations import stated
 from recovery.core.entries import JSON, LAPSED, Decision
 from recovery.core.errors import DefinitionError, RecoveryError, SignalRefused, WaitLapsed
 from recovery.core.instants import instant_us, iso
@@ -74,14 +75,14 @@ def wait_for(
             "run.wait_for", "valid_for= says how long a call may be sent, and about= names none", "Pass about= or leave it out."
         )
     ends_us = _ends_us("run.wait_for", valid_until)
-    reading = _Reading(_codec_of(schema), tuple(by or ()), about, ends_us, None if valid_for is None else microseconds(valid_for))
+    reading = _Reading(_codec_of(schema), tuple(by or ()), about, ends_us, _lasts_us("run.wait_for", "valid_for=", valid_for))
     wanted = Wanted(
         name=name,
         queue=False,
         read=reading.read,
         fingerprint="" if about is None else about.fingerprint,
         until_us=ends_us,
-        lasts_us=None if timeout is None else microseconds(timeout),
+        lasts_us=_lasts_us("run.wait_for", "timeout=", timeout),
         said=reading.said(),
     )
     return Wait(wanted, reading.codec, default)
@@ -91,8 +92,12 @@ def receive(topic: str, schema: Any, *, by: Sequence[str] | None, timeout: timed
     """Of `run.receive`. Raises DefinitionError."""
     _check_names("run.receive", by)
     reading = _Reading(_codec_of(schema), tuple(by or ()), None, None, None)
-    lasts_us = None if timeout is None else microseconds(timeout)
+    lasts_us = _lasts_us("run.receive", "timeout=", timeout)
     return Wait(Wanted(name=topic, queue=True, read=reading.read, lasts_us=lasts_us, said=reading.said()), reading.codec, default)
+
+
+def _lasts_us(call: str, argument: str, duration: timedelta | None) -> int | None:
+    return None if duration is None else microseconds(stated(duration, "call", call, argument))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from uuid import UUID
 from recovery.core import again
 from recovery.core.compensation import Compensated
 from recovery.core.contracts import microseconds
+from recovery.core.durations import stated
 from recovery.core.effect_errors import NotExecuted, OutcomeUnavailable, RetriesExhausted
 from recovery.core.entries import DEADLINE, NOW, RANDOM, Decision, OutcomeKind, Settled
 from recovery.core.entries import UUID as UUID_FORM
@@ -55,7 +56,7 @@ class Nap(NamedTuple):
     @classmethod
     def until(cls, at: datetime, call: str = "run.sleep_until") -> Nap:
         """Raises DefinitionError."""
-        if getattr(at, "tzinfo", None) is None:  # a date or a text has none either
+        if not isinstance(at, datetime) or at.tzinfo is None:  # a number or a text has none either
             raise DefinitionError(
                 what="call", name=call, problem="its moment has no time zone",
                 advice="Pass one that has, such as datetime(2030, 1, 1, tzinfo=UTC).",
@@ -63,8 +64,9 @@ class Nap(NamedTuple):
         return cls(instant_us(at), 0)
 
     @classmethod
-    def lasting(cls, duration: timedelta) -> Nap:
-        return cls(None, microseconds(duration))
+    def lasting(cls, duration: timedelta, call: str = "run.sleep") -> Nap:
+        """Raises DefinitionError."""
+        return cls(None, microseconds(stated(duration, "call", call)))
 
     @classmethod
     def to(cls, at: timedelta | datetime) -> Nap:

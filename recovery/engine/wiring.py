@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from recovery.claims import World
 from recovery.clocks import DatabaseClock, SystemClock
+from recovery.core.durations import stated
 from recovery.core.entries import Status, Verb
 from recovery.core.errors import DefinitionError, EngineClosed
 from recovery.core.instants import moment
@@ -107,7 +108,7 @@ class Wiring:
         self.environments = tuple(environments)
         self.budget = budget or Budget()
         self.lease = lease or Lease()
-        self.wait_for_owner = wait_for_owner
+        self.wait_for_owner = stated(wait_for_owner, "engine", "wait_for_owner")
         if riding is not None and not isinstance(riding, Riding):  # riding=False is what an effect takes
             advice = "Pass Riding(...), or None to be strict."
             raise DefinitionError(what="engine", name="riding", problem=f"it is {riding!r}", advice=advice)
