@@ -193,15 +193,25 @@ async def _go(
     if came is None:
         assert machine.stopped is not None
         error = machine.stopped.error
-        if isinstance(error, RESTS) and await heard_meanwhile(machine):  # while another branch still went on
+        if isinstance(error, RESTS) and await _has_come(row, machine, writer):
             return await _go(world, writer.row(row), history, contracts, workflow, restored=restored)
-        if isinstance(error, RESTS) and row.status in GRAVEST_FIRST and row.head == writer.head:
-            again = rest_again(machine, row.next_look_us, await Now())
-            if again is not None:
-                await writer.commit(again)
         return await _stopped(row, machine, writer, error)
     assert isinstance(came, Raised), "what has an outcome has ended"
     raise came.error
+
+
+async def _has_come(row: RunRow, machine: Machine, writer: Writer) -> bool:
+    """Whether what a resting run waits for has come, while another branch still went on. If not, its row says when to look at it next; who spoke while that was
+    being written made the row due in vain, so that it is asked once more."""
+    if await heard_meanwhile(machine):
+        return True
+    if row.status not in GRAVEST_FIRST or row.head != writer.head:
+        return False
+    again = rest_again(machine, row.next_look_us, await Now())
+    if again is None:
+        return False
+    await writer.commit(again)
+    return await heard_meanwhile(machine)
 
 
 async def _machine(
