@@ -254,12 +254,15 @@ def test_a_superseded_worker_hears_of_it_and_its_reply_is_late_evidence(journal:
 
 def test_what_a_watcher_could_not_store_stops_the_run_at_its_next_step(journal: Journal) -> None:
     """Nobody waited for that commit, so the workflow hears of it late, and nothing has left meanwhile."""
-    world, tried = World("sync"), threading.Event()
+    world, claimed, tried = World("sync"), threading.Event(), threading.Event()
 
     class Taken(Watched):
         def append(self, batch: Sequence[Append]) -> list[AppendResult]:
+            by_the_watcher = batch[-1].rows[-1].kind == "settled"
+            if by_the_watcher:
+                assert claimed.wait(LONG_SECONDS)  # however long the claim takes: it comes first
             results = super().append(batch)
-            if batch[-1].rows[-1].kind == "settled":
+            if by_the_watcher:
                 tried.set()
             return results
 
@@ -269,6 +272,7 @@ def test_what_a_watcher_could_not_store_stops_the_run_at_its_next_step(journal: 
         seen = journal.find("r")
         assert seen is not None
         assert journal.claim(seen, Owner("another"), lease_term_us=1, at_us=1) is not None
+        claimed.set()
         assert tried.wait(LONG_SECONDS)
         with suppress(Exception):  # as users do
             run.perform(world.poke(n=2))
