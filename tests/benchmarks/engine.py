@@ -65,7 +65,8 @@ def main() -> None:
     if given.page is not None:
         put_on_page(given.page, "bench", f"{in_words(figures)}\n{in_full(figures)}")
         drawn(figures, given.page.with_name("performance.png"))
-        grown(growth.curves(figures), given.page.with_name("growth.png"))
+        if curves := growth.curves(figures):
+            grown(curves, given.page.with_name("growth.png"))
         print(f"The table and the charts on {given.page} are those of this run.")
 
 

@@ -6,7 +6,7 @@ from itertools import count
 import call4agents
 import turns
 
-call4agents.init(turns.URL or turns.sqlite("ledger.sqlite"))
+call4agents.init(turns.URL or turns.sqlite("ledger.sqlite"), b"a secret of this deployment")
 numbers = count(1)
 
 

@@ -9,6 +9,7 @@ from itertools import count
 import turns
 
 from recovery import AsyncEngine, AsyncRun, Call, Engine, Environment, Run, contracts, effect, workflow
+from recovery.storage.migrate import migrate
 
 SAID = {"riding": None} if os.environ.get("BENCH_STRICT") else {}
 """Riding is the default."""
@@ -43,6 +44,8 @@ async def steps_one_by_one_async(run: AsyncRun, steps: int) -> int:
     return steps
 
 
+if turns.URL:
+    migrate(URL)  # on a server a person does this
 engine = Engine(URL, workflows=[steps_one_by_one], **SAID)
 
 
