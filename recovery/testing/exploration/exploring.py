@@ -19,9 +19,9 @@ from recovery.testing.casting import Cast, coloured_cast, contracted
 from recovery.testing.contracted import ContractedEnvironment
 from recovery.testing.exploration.bounds import Bounds
 from recovery.testing.exploration.naming import found_by_name, name_of
-from recovery.testing.exploration.repeating import recoloured, repeated, sampled
+from recovery.testing.exploration.repeating import sampled
 from recovery.testing.exploration.search import Counts, Progress, Search, Violation
-from recovery.testing.exploration.sharing import shared
+from recovery.testing.exploration.sharing import differing, shared
 from recovery.testing.exploration.shrinking import shrunk
 from recovery.testing.exploration.writing import duration_text, expecting_no_divergence, plain, scenario_of, written
 from recovery.testing.moves import Move, Word
@@ -204,9 +204,7 @@ def explore(
         counts = search.finished()
     again = sampled(search.timelines, seed, counts.histories) if stores and not counts.violations and not counts.interrupted else []
     other = coloured_cast(subject, not is_async) if again and has_colour(subject, COLOURS[not is_async]) else None
-    differences = [*repeated(subject, cast, is_async, again, stores), *recoloured(subject, cast, other, is_async, again)][
-        :violations_max
-    ]
+    differences = differing(subject, cast, is_async, other, again, stores, jobs)[:violations_max]
     broken = [*counts.violations, *(Violation("store", item.problem, item.timeline) for item in differences)]
     colours = tuple(COLOURS[one] for one in ((is_async,) if other is None else (False, True)))
     explored = _explored(

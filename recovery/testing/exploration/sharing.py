@@ -1,4 +1,4 @@
-"""Sharing: the last and widest part of a search, by several processes.
+"""Sharing: the last and widest part of a search, and the repeating of its sample, by several processes.
 
 Owns what is told to another interpreter and what comes back, as JSON. Must not know what a state is. Invariant: the parts, and so what each
 process does, depend on the subject, the bounds, the seed and the number of processes alone.
@@ -14,17 +14,18 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
-from recovery.testing.casting import coloured_cast
+from recovery.testing.casting import Cast, coloured_cast
 from recovery.testing.exploration.bounds import Bounds
-from recovery.testing.exploration.repeating import sampled
+from recovery.testing.exploration.repeating import Difference, Timeline, recoloured, repeated, sampled
 from recovery.testing.exploration.search import Counts, Search, Violation
 from recovery.testing.exploration.writing import moves_of, plain
 from recovery.testing.scenario import Scenario
+from recovery.testing.shelves import shelf
 
 YOUNG_OBJECTS: Final = (100_000, 50, 100)
 """Thresholds of the garbage collector in a process that does nothing but search: what it keeps, it keeps until its end."""
@@ -55,26 +56,57 @@ class _Worker:
                     self.done = said
         self.process.wait()
 
+    def told(self) -> dict[str, Any]:
+        """What it has found. Raises RuntimeError where it ended before it had told that."""
+        if not self.done:
+            raise RuntimeError(f"a process of the search ended with {self.process.returncode} before it had told what it found")
+        return self.done
+
 
 def shared(search: Search, subject: Scenario, jobs: int, seed: int, progress: Callable[[Counts], None] | None) -> None:
     """Finish a search with so many processes. What they found is added to it. Raises RuntimeError where one of them failed."""
-    workers = [_Worker(_started(), json.dumps(part)) for part in _parts(search, subject, jobs, seed)]
+    with _at_work(_parts(search, subject, jobs, seed)) as (workers, threads):
+        try:
+            _watched(threads, workers, search, progress)
+        except KeyboardInterrupt:  # the workers have heard it, too, and tell what they have found
+            search.counts.interrupted = True
+            _watched(threads, workers, search, None)
+    for worker in workers:
+        _added(search, worker.told())
+
+
+def differing(
+    subject: Scenario, cast: Cast, is_async: bool, other: Cast | None, again: Sequence[Timeline], stores: Sequence[str], jobs: int
+) -> list[Difference]:
+    """What of a sample comes to something else on a store or in the other colour. other: the cast of that colour; None: there is none. Raises RuntimeError where
+    one of the processes failed, StoreUrlError and StoreUnavailable."""
+    if jobs == 1 or len(again) < jobs:
+        return [*repeated(subject, cast, is_async, again, stores), *recoloured(subject, cast, other, is_async, again)]
+    for store in stores:
+        with shelf(store):  # what cannot be had is told here, in words, and not by a process that ends
+            pass
+    common = {"path": sys.path, "subject": plain(subject), "is_async": is_async, "stores": list(stores), "other": other is not None}
+    parts = [common | {"again": [plain(timeline) for timeline in again[part::jobs]]} for part in range(jobs)]
+    with _at_work(parts) as (workers, threads):
+        for thread in threads:
+            thread.join()
+    told = [each for worker in workers for each in worker.told()["differences"]]
+    return [Difference(store, moves_of(timeline), problem) for store, timeline, problem in told]
+
+
+@contextmanager
+def _at_work(parts: Sequence[dict[str, Any]]) -> Iterator[tuple[list[_Worker], list[threading.Thread]]]:
+    """A process for each part, until the end of the block, and a thread that hears it."""
+    workers = [_Worker(_started(), json.dumps(part)) for part in parts]
     threads = [threading.Thread(target=worker.attend, daemon=True) for worker in workers]
     for thread in threads:
         thread.start()
     try:
-        _watched(threads, workers, search, progress)
-    except KeyboardInterrupt:  # the workers have heard it, too, and tell what they have found
-        search.counts.interrupted = True
-        _watched(threads, workers, search, None)
+        yield workers, threads
     finally:
         for worker in workers:
             if worker.process.poll() is None:
                 worker.process.kill()
-    for worker in workers:
-        if not worker.done:
-            raise RuntimeError(f"a process of the search ended with {worker.process.returncode} before it had told what it found")
-        _added(search, worker.done)
 
 
 def _watched(
@@ -126,10 +158,21 @@ def work(stdin: IO[str] | None = None, stdout: IO[str] | None = None) -> None:
     gc.set_threshold(*YOUNG_OBJECTS)
     told, answers = json.load(stdin or sys.stdin), stdout or sys.stdout
     with redirect_stdout(sys.stderr):
-        _work(told, answers)
+        _repeat(told, answers) if "again" in told else _search(told, answers)
 
 
-def _work(told: dict[str, Any], stdout: IO[str]) -> None:
+def _repeat(told: dict[str, Any], stdout: IO[str]) -> None:
+    sys.path[:] = told["path"]
+    subject, is_async = Scenario.model_validate(told["subject"]), told["is_async"]
+    cast, other = coloured_cast(subject, is_async), coloured_cast(subject, not is_async) if told["other"] else None
+    again = [moves_of(timeline) for timeline in told["again"]]
+    found = differing(subject, cast, is_async, other, again, told["stores"], 1)
+    print(
+        json.dumps({"differences": [[each.store, plain(each.timeline), each.problem] for each in found]}), file=stdout, flush=True
+    )
+
+
+def _search(told: dict[str, Any], stdout: IO[str]) -> None:
     sys.path[:] = told["path"]
     subject, is_async = Scenario.model_validate(told["subject"]), told["is_async"]
     cast = coloured_cast(subject, is_async)
