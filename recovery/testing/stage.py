@@ -13,9 +13,9 @@ from datetime import timedelta
 from typing import Any
 
 from recovery.core.contracts import microseconds
-from recovery.core.entries import Status
 from recovery.core.errors import RecoveryError
 from recovery.core.policy import Budget, Lease, Riding
+from recovery.core.resting import GRAVEST_FIRST
 from recovery.definitions.workflow import Workflow
 from recovery.engine import Engine
 from recovery.ports import Journal, Owner
@@ -142,7 +142,7 @@ class Stage:
             asked=dict(self.asked),
             again=tuple(self.again),
             proven=proven,
-            inboxes={run_id: self.journal.inbox(run_id) for run_id, loaded in runs.items() if loaded.run.status is Status.WAITING},
+            inboxes={run_id: self.journal.inbox(run_id) for run_id, loaded in runs.items() if loaded.run.status in GRAVEST_FIRST},
         )
 
     @property

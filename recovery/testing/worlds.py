@@ -42,7 +42,7 @@ class Again:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """What stands in the journal, and what really happened. scopes: those that the program has worked in. proven: entries
-    that were judged again before; who looks at many worlds hands the same set to each. inboxes: of the runs that wait."""
+    that were judged again before; who looks at many worlds hands the same set to each. inboxes: of the runs that rest."""
 
     runs: Mapping[str, Loaded]
     events: tuple[Event, ...]
