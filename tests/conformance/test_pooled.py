@@ -27,9 +27,8 @@ from tests.conformance.test_against_model import Twins, ours
 from tests.pooler import PGBOUNCER, SESSIONS, pooling, through
 from tests.postgres import PostgresServer
 
-pytestmark = pytest.mark.skipif(
-    PGBOUNCER is None, reason="PgBouncer is a server of its own, and not installed here (Debian: pgbouncer)"
-)
+WHY_NOT = "PgBouncer is a server of its own, and not installed here (Debian: pgbouncer)"
+pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason=WHY_NOT)  # a part of the machine; .ci/run installs it where it may
 
 
 @pytest.fixture(scope="module")

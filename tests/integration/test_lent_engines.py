@@ -6,7 +6,6 @@ import asyncio
 import importlib
 import sys
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +14,11 @@ import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool
 from typer.testing import CliRunner
 
-from recovery import AsyncEngine, AsyncRun, Call, Engine, Run, cli, contracts, effect, workflow
+from recovery import AsyncEngine, Engine, cli
 from recovery.core.errors import DefinitionError, StoreUrlError
 from recovery.storage.migrate import migrate
 from recovery.storage.urls import lent
-
-KEYED = contracts.Keyed(window=timedelta(hours=24))
-
-
-@effect(KEYED)
-def echo(call: Call, *, number: int) -> int:
-    return number
-
-
-@workflow
-def total(run: Run, first: int) -> int:
-    return sum(run.perform(echo(number=first + step)) for step in range(3))
-
-
-@workflow(name="total")
-async def async_total(run: AsyncRun, first: int) -> int:
-    return sum([await run.perform(echo(number=first + step)) for step in range(3)])
+from tests.integration.totals import async_total, total
 
 
 @pytest.fixture

@@ -11,26 +11,10 @@ from typing import Any
 
 import pytest
 
-from recovery import AsyncEngine, AsyncRun, Call, Engine, Run, contracts, effect, workflow
+from recovery import AsyncEngine, Engine, Run, workflow
 from recovery.core.errors import EngineClosed, ExitCode
 from recovery.ports import Journal
-
-KEYED = contracts.Keyed(window=timedelta(hours=24))
-
-
-@effect(KEYED)
-def echo(call: Call, *, number: int) -> int:
-    return number
-
-
-@workflow
-def total(run: Run, first: int) -> int:
-    return sum(run.perform(echo(number=first + step)) for step in range(3))
-
-
-@workflow(name="total")
-async def async_total(run: AsyncRun, first: int) -> int:
-    return sum([await run.perform(echo(number=first + step)) for step in range(3)])
+from tests.integration.totals import async_total, echo, total
 
 
 def at_once(count: int, work: Callable[[int], list[int]]) -> list[list[int]]:
