@@ -96,7 +96,7 @@ def fork(output: Output, target: Target, run_id: str, new_run_id: str, said: Ord
     from recovery.console import steering
 
     output.answer(
-        lambda: _document(forked) | {"plan": said.plan},
+        lambda: _document(forked) | {"of_run_status": forked.of_run_status.value, "plan": said.plan},
         lambda paper: steering.forked(paper, forked, plan=said.plan),
     )
     return ExitCode.SETTLED

@@ -55,10 +55,20 @@ def forked(paper: Paper, made: Forked, *, plan: bool) -> RenderableType:
         ("takes over", _steps(made.prefix)),
         *_terms(made.terms),
     ]
+    if made.both_go_on:
+        rows.append(("twice", Text(_both(made), style="bold yellow")))
     if not plan:
         rows.append(("next", f"recover --run-id {words.bounded(made.run_id)}"))
     would = "would be forked; nothing was stored" if plan else "is forked"
     return paper.panel(f"run {words.bounded(made.run_id)} {would}", facts(rows), "yellow")
+
+
+def _both(made: Forked) -> str:
+    parent = words.bounded(made.of_run)
+    standing = made.of_run_status.value.replace("_", " ")
+    return (
+        f"run {parent} is open ({standing}): what it has not come to yet happens in both, unless `recover cancel {parent}` ends it"
+    )
 
 
 def restarted(paper: Paper, made: Restarted, *, plan: bool) -> RenderableType:

@@ -32,11 +32,14 @@ _RESTART: Final = "A restart"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forked:
-    """A fork as it was stored, or as it would be. at: the first step of `of_run` that is not taken over, "" where all are; head, head_digest: where that
-    run's journal stood. prefix: the steps that are taken over. terms: what is to become of each effect of that run. version: of the workflow."""
+    """A fork as it was stored, or as it would be. at: the first step of `of_run` that is not taken over, "" where all are; of_run_status, head, head_digest:
+    how that run and its journal stood; both_go_on: it may go on too, so that what it has not come to yet happens in both. prefix: the steps that are taken
+    over. terms: what is to become of each effect of that run. version: of the workflow."""
 
     run_id: str
     of_run: str
+    of_run_status: Status
+    both_go_on: bool
     at: str
     head: int
     head_digest: str
@@ -123,6 +126,8 @@ def _forked(
     made = Forked(
         run_id=run_id,
         of_run=of_run,
+        of_run_status=parent.run.status,
+        both_go_on=history.ended is None and history.cancelled is None,
         at=at,
         head=parent.run.head,
         head_digest=parent.run.head_digest,

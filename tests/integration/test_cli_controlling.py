@@ -20,6 +20,10 @@ def keys(place: Place, *words: str) -> set[str]:
     return set(typed(place, *words, "--json").document) - {"schema_version"}
 
 
+def unwrapped(printed: str) -> str:
+    return " ".join(printed.split())
+
+
 @pytest.fixture
 def open_run(place: Place) -> Place:
     """A run whose worker died when its effect was done."""
@@ -39,6 +43,18 @@ def test_orders_about_an_open_run_print_what_is_documented(open_run: Place) -> N
     for verb in ("cancel", "pause", "resume"):
         assert typed(place, verb, "nowhere", *WHO).code == 2
         assert typed(place, verb, "o1", "--by", "ann").code == 2, "an order says why"
+
+
+def test_a_fork_of_an_open_run_says_that_both_go_on(open_run: Place) -> None:
+    place = open_run
+    assert "happens in both, unless `recover cancel o1` ends it" in unwrapped(
+        typed(place, "fork", "o1", "o2", "--at", "book#1", "--plan", *WHO).out
+    )
+    made = typed(place, "fork", "o1", "o2", "--at", "book#1", *WHO, "--json").document
+    assert (made["of_run_status"], made["both_go_on"]) == ("running", True)
+    typed(place, "cancel", "o1", *WHO)
+    assert "both" not in typed(place, "fork", "o1", "o2", "--at", "book#1", *WHO).out
+    assert not typed(place, "fork", "o1", "o2", "--at", "book#1", *WHO, "--json").document["both_go_on"]
 
 
 def test_forks_print_what_is_documented_and_refuse_what_cannot_be(place: Place) -> None:

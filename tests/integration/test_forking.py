@@ -309,6 +309,17 @@ def test_a_plan_of_a_fork_says_what_becomes_of_each_effect_and_stores_nothing(jo
     ]
     with pytest.raises(errors.RunNotFound):
         house.do("get", "f")
+    assert (made.of_run_status, made.both_go_on) == (Status.COMPLETED, False)
+
+
+def test_a_fork_says_whether_its_parent_may_go_on_too(journal: Journal, colour: str) -> None:
+    house = _stuck(journal, colour)
+    planned, made = house.fork("plan#2", plan=True), house.fork("plan#2")
+    assert planned == made
+    assert (made.of_run_status, made.both_go_on) == (Status.IN_DOUBT, True)
+    house.do("cancel", "r", **WHO)
+    again = house.fork("plan#2")
+    assert (again.of_run_status, again.both_go_on) == (house.do("get", "r").status, False), "it begins nothing more"
 
 
 # -- restart -----------------------------------------------------------------------------------------------------------
