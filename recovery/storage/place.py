@@ -87,9 +87,13 @@ class Tables:
             told = self._told[statement] = self._translated(statement)
         return told  # type: ignore[return-value]  # of the kind that it was
 
+    def written(self, template: str) -> str:
+        """A statement in SQL that says `{run}` where it names the table `run`, as it is said here."""
+        return template.format_map(self._names)
+
     def _translated(self, statement: sa.ClauseElement) -> Any:
         if (template := _TEMPLATES.get(statement)) is not None:
-            return sa.text(template.format_map(self._names)).bindparams(*getattr(statement, "_bindparams", {}).values())
+            return sa.text(self.written(template)).bindparams(*getattr(statement, "_bindparams", {}).values())
         return replacement_traverse(statement, {}, lambda element, **_: self._instead.get(element) if _may_be(element) else None)
 
     def listen(self, engine: sa.Engine) -> None:

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any, Final
 from urllib.parse import quote
 from weakref import WeakSet
@@ -27,16 +26,16 @@ from recovery.forks import watch
 from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import inbox, payloads
 from recovery.storage import statements as say
-from recovery.storage.compiled import Compiled, bare, commit, cursor_of
+from recovery.storage.bare import bare, commit, cursor_of
 from recovery.storage.faults import MIGRATE, MIGRATE_OR_SAY_WHERE, passing
 from recovery.storage.filesystems import refuse_network
 from recovery.storage.leaving import leave
 from recovery.storage.names import sync_names
-from recovery.storage.place import Place, tables_at
-from recovery.storage.rules import first_taken
-from recovery.storage.schema import VERSION, contract, evidence, hold, key, run_contract
+from recovery.storage.place import tables_at
+from recovery.storage.schema import VERSION, evidence, hold
 from recovery.storage.schema import run as run_table
 from recovery.storage.sqlite_library import LIBRARY, warn_once
+from recovery.storage.together import ordinary, together_at
 from recovery.storage.urls import Address, is_file, sqlite_path
 from recovery.storage.version import schema_version
 
@@ -62,47 +61,8 @@ _REQUIRED: Final = {
 }
 
 _INSERT_RUN: Final = insert(run_table).on_conflict_do_nothing().returning(run_table.c.number)
-_INSERT_KEYS: Final = insert(key).on_conflict_do_nothing()
-_INSERT_CONTRACTS: Final = insert(contract).on_conflict_do_nothing()
-_INSERT_LINKS: Final = insert(run_contract).on_conflict_do_nothing()
 _INSERT_EVIDENCE: Final = insert(evidence).on_conflict_do_nothing()
 _INSERT_HOLD: Final = insert(hold).on_conflict_do_nothing()
-
-
-class _Hot:
-    """The hot path's statements, compiled for the tables of one place."""
-
-    def __init__(self, place: Place) -> None:
-        def compiled(statement: sa.ClauseElement) -> Compiled:
-            return Compiled(tables_at(place).statement(statement))
-
-        self._fence = compiled(say.FENCE)
-        self._fence_at_work = compiled(say.FENCE_AT_WORK)
-        self.resting = compiled(say.RESTING)
-        self.key_owner = compiled(say.KEY_OWNER)
-        self._insert_keys = compiled(_INSERT_KEYS)
-        self._insert_contracts = compiled(_INSERT_CONTRACTS)
-        self._insert_links = compiled(_INSERT_LINKS)
-        self._insert_rows = compiled(say.INSERT_ROWS)
-
-    def fenced(self, cursor: Any, member: Append) -> Any:
-        fence = say.fence_of(member)
-        at_work = self._fence_at_work.first(cursor, fence) if member.next_look_us is None else None
-        return self._fence.first(cursor, fence) if at_work is None else at_work
-
-    def insert_member(self, cursor: Any, number: int, member: Append) -> None:
-        if member.keys:
-            self._insert_keys.each(cursor, [say.key_columns(member.run_id, claim) for claim in member.keys])
-        if member.contracts:
-            self._insert_contracts.each(cursor, [{"digest": digest, "body": body} for digest, body in member.contracts])
-            self._insert_links.each(cursor, [{"run": number, "digest": digest} for digest, _ in member.contracts])
-        self.insert_rows(cursor, number, member.rows)
-
-    def insert_rows(self, cursor: Any, number: int, rows: Sequence[Any]) -> None:
-        self._insert_rows.each(cursor, [say.row_columns(row) | {"run": number} for row in rows])
-
-
-_hot_at: Final = cache(_Hot)
 
 
 class SqliteDatabase:
@@ -117,7 +77,7 @@ class SqliteDatabase:
             "sqlite+pysqlite", database=f"file:{quote(str(self._path))}", query={"mode": "rw", "uri": "true"}
         )
         self._tables = tables_at(address.place)
-        self._hot = _hot_at(address.place)
+        self._together = together_at(address.place)
         self._create = create
         self._lock = threading.RLock()  # one writer per process; the file's own lock holds off other processes
         self._ready = False
@@ -264,7 +224,7 @@ class SqliteDatabase:
             number = connection.execute(_INSERT_RUN.values(say.new_run_columns(new))).scalar()
             if number is None:
                 return False
-            self._hot.insert_rows(cursor_of(connection), number, new.rows)
+            self._together.rows(cursor_of(connection), ((new.run_id, row) for row in new.rows))
             payloads.refer(connection, ((number, item) for item in new.payloads))
             return True
 
@@ -276,26 +236,29 @@ class SqliteDatabase:
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         """One transaction for the batch; a member that is refused writes nothing and does not disturb the others."""
-        if self._append_plain(batch):
+        together = ordinary(batch)
+        if len(together) == len(batch) and self._append_together(together):
             return [Appended()] * len(batch)
         with self.writing() as connection:
-            return [self._append_one(connection, member) for member in batch]
+            written = len(together) < len(batch) and self._written_together(connection, together)
+            done = {member.run_id for member in together} if written else frozenset()
+            return [Appended() if member.run_id in done else self._append_one(connection, member) for member in batch]
 
-    def _append_plain(self, batch: Sequence[Append]) -> bool:
+    def _append_together(self, members: Sequence[Append]) -> bool:
         """Append what nothing stands in the way of, which is nearly everything, at the cost of little more than SQLite's own. False: nothing was written."""
-        if any(member.payloads for member in batch):
-            return False
         with self._lock, bare(self._writer) as cursor:
-            for member in batch:
-                if any(self._hot.resting.first(cursor, {"run_id": word.run_id}) for word in member.words):
-                    return False
-                if first_taken(member, lambda claim: self._hot.key_owner.first(cursor, say.key_place(claim))):
-                    return False
-                if (fenced := self._hot.fenced(cursor, member)) is None:
-                    return False
-                self._hot.insert_member(cursor, fenced[0], member)
+            if not self._together.written(cursor, members):
+                return False
             commit(cursor)
         return True
+
+    def _written_together(self, connection: sa.Connection, members: Sequence[Append]) -> bool:
+        """The same within a transaction that has more to write."""
+        with connection.begin_nested() as nested:
+            written = self._together.written(cursor_of(connection), members)
+            if not written:
+                nested.rollback()
+        return written
 
     def _append_one(self, connection: sa.Connection, member: Append) -> AppendResult:
         refused = say.key_taken(connection, member)
@@ -308,7 +271,7 @@ class SqliteDatabase:
                 )
             return reason
         payloads.refer(connection, ((number, item) for item in member.payloads))
-        self._hot.insert_member(cursor_of(connection), number, member)
+        self._together.alone(cursor_of(connection), member)
         inbox.tell(connection, member.words)
         return Appended()
 

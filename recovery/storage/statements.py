@@ -98,21 +98,6 @@ FENCE: Final = (
 )
 """The compare-and-set that an append stands on. No row: nothing of the member may be written."""
 
-FENCE_AT_WORK: Final = (
-    sa.update(run)
-    .where(
-        *HELD_BY,
-        run.c.head == bindparam("of_head"),
-        run.c.status == bindparam("new_status"),
-        run.c.reason == bindparam("new_reason"),
-        run.c.next_look_us.is_(None),
-    )
-    .values({name: bindparam(f"new_{name}") for name in ("head", "head_digest", "updated_at_us")})
-    .returning(run.c.number)
-)
-"""The same for a run that stays as it is, without a next look, which is nearly every append: SQLite writes each index anew whose columns or predicate a
-statement sets, whether or not their values change, and each is a page more to sync."""
-
 INSERT_ROWS: Final = sa.insert(journal)
 
 _last = sa.select(sa.func.max(hold.c.number)).group_by(hold.c.subject)

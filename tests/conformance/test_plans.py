@@ -1,13 +1,17 @@
-"""The plan of PostgreSQL's batch statement, as a connection caches it while the tables are still empty, stays right when they have grown."""
+"""Plans of the batch statements: a look into an index for each member, whatever the planner knows of the tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from recovery.storage import open_journal
+import pytest
+
+from recovery.storage import open_journal, together
+from recovery.storage.place import Place
 from recovery.storage.postgres import APPEND, PostgresDatabase, _parameters
 from recovery.storage.sql import SqlJournal
+from recovery.storage.sqlite import SqliteDatabase
 from tests.conformance.making import claim_of, member, opened
 
 
@@ -18,6 +22,7 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def test_an_append_looks_into_indexes_by_value_whatever_the_planner_knows(postgres_url: str) -> None:
+    """The plan is the one that a connection caches while the tables are still empty, and keeps when they have grown."""
     journal = open_journal(postgres_url)
     assert isinstance(journal, SqlJournal)
     assert isinstance(journal._database, PostgresDatabase)
@@ -38,4 +43,22 @@ def test_an_append_looks_into_indexes_by_value_whatever_the_planner_knows(postgr
     ]
     assert len(reads) == 3  # the locks, the owners of keys, the fence
     assert [node for node in reads if "Index Cond" not in node and "Recheck Cond" not in node] == []
+    journal.close()
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+def test_a_batch_on_sqlite_looks_each_run_up_by_its_name(sqlite_url: str, analyzed: bool) -> None:
+    journal = open_journal(sqlite_url)
+    assert isinstance(journal, SqlJournal)
+    assert isinstance(journal._database, SqliteDatabase)
+    opened(journal)  # one alone: to scan the table would cost least
+    with journal._database.writing() as connection:
+        if analyzed:
+            connection.exec_driver_sql("ANALYZE")
+        for template, width in ((together._FENCE, 12), (together._FENCE_AT_WORK, 8), (together._ROWS, 9), (together._LINKS, 2)):
+            text = together.together_at(Place())._text(template, 64, width)
+            steps = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", (None,) * 64 * width).all()
+            [read] = [step.detail for step in steps if "run" in step.detail]
+            assert read.startswith("SEARCH run USING")
+            assert read.endswith("(run_id=?)")
     journal.close()

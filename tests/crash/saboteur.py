@@ -18,7 +18,7 @@ from typing import Any
 from recovery import Call, claims
 from recovery.drivers import asking
 from recovery.ports import Append, Appended
-from recovery.storage import sqlite
+from recovery.storage import sqlite, together
 from tests.crash.worker import main
 
 
@@ -39,14 +39,15 @@ def unwritten() -> None:
 
 
 def freezing() -> None:
-    insert_member = sqlite._Hot.insert_member
+    written = together.Together.written
 
-    def freeze(self: Any, cursor: Any, number: int, member: Append) -> None:
-        insert_member(self, cursor, number, member)
-        if any(row.kind == "intent" for row in member.rows):
+    def freeze(self: Any, cursor: Any, members: Sequence[Append]) -> bool:
+        found = written(self, cursor, members)
+        if any(row.kind == "intent" for member in members for row in member.rows):
             os.kill(os.getpid(), signal.SIGSTOP)
+        return found
 
-    sqlite._Hot.insert_member = freeze
+    together.Together.written = freeze
 
 
 def impatient() -> None:

@@ -1,0 +1,153 @@
+"""Together: the members of a batch on SQLite that nothing stands in the way of are written by a handful of statements, however many they are.
+
+Owns these statements. Each takes its rows as VALUES: a statement for each member would let go of the interpreter as often, and wait for it beside a
+thread that is busy. Knows neither transactions nor why a member was refused. Invariant: `written` says True only if the fence matched for every member, none
+of their keys was there and all of their rows are; else some of it may stand in the transaction, which is to be rolled back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import chain
+from typing import Any, Final
+
+from recovery.core.chain import Row
+from recovery.core.entries import Status
+from recovery.ports import Append
+from recovery.storage.bare import execute
+from recovery.storage.place import Place, tables_at
+
+ROWS_MAX: Final = 64
+"""Rows of one statement. A larger one costs more for each of its rows; it is only ever carried out once from its beginning to its end."""
+
+_KEYS: Final = """
+INSERT INTO {key} (environment, scope, key, fingerprint, run_id, step)
+SELECT * FROM (VALUES :rows) WHERE column1 IS NOT NULL ON CONFLICT DO NOTHING
+"""
+
+_HELD: Final = """
+FROM (VALUES :rows) AS w
+WHERE run.run_id = +w.column1 AND run.owner_token = w.column2 AND run.epoch_incarnation = w.column3 AND run.epoch_n = w.column4
+  AND run.head = w.column5
+"""
+"""The fence, with a look into the index for each member: of an expression SQLite makes no index of its own, by which it would rather scan all runs."""
+
+_FENCE: Final = (
+    """
+UPDATE {run} AS run SET head = w.column6, head_digest = w.column7, updated_at_us = w.column8, status = w.column9, reason = w.column10,
+    next_look_us = CASE WHEN w.column12 THEN run.next_look_us ELSE w.column11 END"""
+    + _HELD
+)
+
+_FENCE_AT_WORK: Final = (
+    """
+UPDATE {run} AS run SET head = w.column6, head_digest = w.column7, updated_at_us = w.column8"""
+    + _HELD
+    + "  AND run.status = 'running' AND run.reason = '' AND run.next_look_us IS NULL"
+)
+"""The same for a run that stays as it is, without a next look, which is nearly every append: SQLite writes each index anew whose columns or predicate a
+statement sets, whether or not their values change, and each is a page more to sync."""
+
+_ROWS: Final = """
+INSERT INTO {journal} (run, seq, kind, step, body, epoch_incarnation, epoch_n, token, digest)
+SELECT run.number, w.column2, w.column3, w.column4, w.column5, w.column6, w.column7, w.column8, w.column9
+FROM (VALUES :rows) AS w CROSS JOIN {run} AS run WHERE run.run_id = w.column1
+"""
+"""CROSS JOIN: in this order, with a look into the index for each row."""
+
+_CONTRACTS: Final = """
+INSERT INTO {contract} (digest, body) SELECT * FROM (VALUES :rows) WHERE column1 IS NOT NULL ON CONFLICT DO NOTHING
+"""
+
+_LINKS: Final = """
+INSERT INTO {run_contract} (run, digest)
+SELECT run.number, w.column2 FROM (VALUES :rows) AS w CROSS JOIN {run} AS run WHERE run.run_id = w.column1 ON CONFLICT DO NOTHING
+"""
+
+
+def ordinary(batch: Sequence[Append]) -> list[Append]:
+    """The members that may be written together: one for each run, and none of what it takes more to write."""
+    runs = Counter(member.run_id for member in batch)
+    return [member for member in batch if not member.payloads and not member.words and runs[member.run_id] == 1]
+
+
+class Together:
+    """The statements for the tables of one place."""
+
+    def __init__(self, place: Place) -> None:
+        self._tables = tables_at(place)
+        self._texts: dict[tuple[str, int], str] = {}
+
+    def written(self, cursor: Any, members: Sequence[Append]) -> bool:
+        """Write all that these members say, each of another run, in the cursor's transaction."""
+        keys = [key for member in members for key in _keys_of(member)]
+        if self._said(cursor, _KEYS, keys) != len(keys) or not self._fenced(cursor, members):
+            return False
+        self._agree(cursor, members)
+        return self.rows(cursor, ((member.run_id, row) for member in members for row in member.rows))
+
+    def rows(self, cursor: Any, rows: Iterable[tuple[str, Row]]) -> bool:
+        """Write journal rows, each of a run that is there. False: one was not."""
+        said = [
+            (run_id, row.seq, row.kind, row.step, row.body, row.epoch.incarnation, row.epoch.n, row.token, row.digest)
+            for run_id, row in rows
+        ]
+        return self._said(cursor, _ROWS, said) == len(said)
+
+    def alone(self, cursor: Any, member: Append) -> None:
+        """Write what a member brings beside its fence, which has matched, and its keys' owner, who is the member's step."""
+        self._said(cursor, _KEYS, _keys_of(member))
+        self._agree(cursor, [member])
+        self.rows(cursor, ((member.run_id, row) for row in member.rows))
+
+    def _fenced(self, cursor: Any, members: Sequence[Append]) -> bool:
+        at_work = [member for member in members if _is_at_work(member)]
+        moved = self._said(cursor, _FENCE_AT_WORK, [_held(member) for member in at_work])
+        if moved < len(members):  # what has moved is at another head, and is not found again
+            others = members if moved < len(at_work) else [member for member in members if not _is_at_work(member)]
+            moved += self._said(cursor, _FENCE, [(*_held(member), *_becomes(member)) for member in others])
+        return moved == len(members)
+
+    def _agree(self, cursor: Any, members: Sequence[Append]) -> None:
+        contracts = dict(chain.from_iterable(member.contracts for member in members))
+        if contracts:
+            self._said(cursor, _CONTRACTS, list(contracts.items()))
+            self._said(cursor, _LINKS, [(member.run_id, digest) for member in members for digest, _ in member.contracts])
+
+    def _said(self, cursor: Any, template: str, rows: list[tuple[Any, ...]]) -> int:
+        """How many rows it changed. What is left of a whole statement is filled up with rows of NULL, which stand for nothing."""
+        changed = 0
+        for start in range(0, len(rows), ROWS_MAX):
+            part = rows[start : start + ROWS_MAX]
+            size = 1 << (len(part) - 1).bit_length()
+            text = self._texts.get((template, size)) or self._text(template, size, len(part[0]))
+            missing = (None,) * (len(part[0]) * (size - len(part)))
+            changed += execute(cursor, text, [*chain.from_iterable(part), *missing])
+        return changed
+
+    def _text(self, template: str, size: int, width: int) -> str:
+        row = f"({', '.join('?' * width)})"
+        text = self._texts[template, size] = self._tables.written(template).strip().replace(":rows", ", ".join([row] * size))
+        return text
+
+
+together_at: Final = cache(Together)
+
+
+def _keys_of(member: Append) -> list[tuple[Any, ...]]:
+    return [(each.environment, each.scope, each.key, each.fingerprint, member.run_id, each.step) for each in member.keys]
+
+
+def _is_at_work(member: Append) -> bool:
+    return member.status is Status.RUNNING and member.next_look_us is None and not member.reason
+
+
+def _held(member: Append) -> tuple[Any, ...]:
+    epoch, last = member.epoch, member.rows[-1]
+    return member.run_id, member.owner, epoch.incarnation, epoch.n, member.head, last.seq, last.digest, member.at_us
+
+
+def _becomes(member: Append) -> tuple[Any, ...]:
+    return member.status.value, member.reason, member.next_look_us, member.keeps_look
