@@ -19,7 +19,7 @@ JUDGE_VENV := build/judge-venv
 TOGETHER := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch power replay sweep matrix model planted kills fuzz golden soak explore histories mutants judge bench bench-checkpoint bench-workers lint lint-style lint-types lint-pyright lint-cases lint-imports format docs clean
+.PHONY: help demo test test-torch power replay sweep matrix model planted kills fuzz golden soak fleet explore histories mutants judge bench bench-checkpoint bench-workers lint lint-style lint-types lint-pyright lint-cases lint-imports format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ golden: $(VENV)/.test ## write the journals of the newest directory of tests/gol
 
 soak: $(VENV)/.test ## random plays with real processes, services and servers killed: 300, or PLAYS=N, or MINUTES=M; SEED=N from that one on
 	$(BIN)/python -m tests.soak $(if $(MINUTES),--minutes $(MINUTES),--plays $(or $(PLAYS),300)) $(if $(SEED),--seed $(SEED))
+
+fleet: $(VENV)/.test ## eight workers drain 10,000 runs on each database, while they and the server are killed: some minutes. RUNS=N, SEED=N, DATABASE=sqlite
+	$(BIN)/python -m tests.fleet --runs $(or $(RUNS),10000) --seed $(or $(SEED),0) $(if $(DATABASE),--database $(DATABASE)) $(if $(SECONDS_MAX),--seconds $(SECONDS_MAX))
 
 explore: $(VENV)/.test ## every history of the canonical workflow, strict and riding, with two faults and two recoverers, then the explorer's own tests
 	$(BIN)/recover explore scenarios/canonical.yaml $(foreach store,$(STORES),--store $(store))

@@ -16,6 +16,7 @@ from typing import Any
 from recovery.cli.health import serving
 from recovery.cli.output import Output
 from recovery.cli.target import Target
+from recovery.clocks import SystemClock
 from recovery.console import words
 from recovery.core.errors import AppNotFound, ExitCode
 from recovery.core.instants import iso
@@ -29,9 +30,10 @@ def work(output: Output, target: Target, working: Working, health: int | None) -
         advice = "Name it with --app module:engine, RECOVERY_APP or [tool.recovery] in pyproject.toml."
         raise AppNotFound(problem="A worker runs the app's workflows, and there is no app", advice=advice)
     engine = target.engine()
+    clock = SystemClock()  # the engine's may ask the database, which need not answer yet: a worker that starts in an outage waits
 
     def tell(event: str, about: Mapping[str, Any]) -> None:
-        said = {"event": event, "at": iso(engine.clock.wall_us()), **about}
+        said = {"event": event, "at": iso(clock.wall_us()), **about}
         line = json.dumps(shown(said), ensure_ascii=False, default=str) if output.as_json else _line(event, about)
         output.verbatim(f"{line}\n")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -143,8 +144,9 @@ def test_several_workers_share_what_is_due_and_what_one_of_them_dies_with(place:
     names = [f"o{number:02}" for number in range(24)]
     said = "from shop import engine, order\nwith engine:\n    [engine.enqueue(order('screw'), run_id=f'o{number:02}') for number in range(24)]"
     assert place.run_python("-c", said).code == 0
-    arguments = ("worker", "--app", APP, "--until-idle", "--concurrency", "2", "--json")
-    workers = [place.recovering(*arguments), place.recovering(*arguments, RECOVERY_CRASH_AT="send.before:3")]
+    arguments = ("worker", "--app", APP, "--until-idle", "--json", "--concurrency")
+    # This world counts each sending. The one that dies has nothing else at work that could have been sent and not been noted.
+    workers = [place.recovering(*arguments, "2"), place.recovering(*arguments, "1", RECOVERY_CRASH_AT="send.before:3")]
     ended = [worker.communicate(timeout=240) for worker in workers]
     for worker, (_, problem) in zip(workers, ended, strict=True):
         assert worker.returncode in {0, KILLED}, problem
@@ -152,3 +154,17 @@ def test_several_workers_share_what_is_due_and_what_one_of_them_dies_with(place:
     assert place.recover("worker", "--app", APP, "--until-idle").code == 0
     assert sorted(place.ledger()) == [f"book book-{name}" for name in names]
     assert {row.status for name in names if (row := place.row(name)) is not None} == {Status.COMPLETED}
+
+
+def test_a_worker_that_starts_while_the_server_is_down_waits_for_it(place: Place) -> None:
+    with socket.socket() as nobody:  # bound, and not listening: its port is refused
+        nobody.bind(("127.0.0.1", 0))
+        place.url = f"postgresql://ann@127.0.0.1:{nobody.getsockname()[1]}/nothing"
+        with ended_after(place.recovering("worker", "--app", APP, "--json", "--health", "0")) as worker:
+            port = events(worker, "started")["health_port"]
+            assert "did not answer" in events(worker, "unreachable")["problem"]
+            assert answer(port, "/readyz")[0] == 503
+            assert answer(port, "/livez")[0] == 200
+            worker.send_signal(signal.SIGTERM)
+            events(worker, "ended")
+            assert worker.wait(60) == 0
