@@ -630,7 +630,7 @@ def _cited(source: catalogue.Source) -> str:
 
 
 API: dict[str, tuple[str, ...]] = {
-    "Engines": ("Engine", "AsyncEngine", "Budget", "Lease"),
+    "Engines": ("Engine", "AsyncEngine", "Budget", "Lease", "Queue", "Rate"),
     "Definitions": ("effect", "Effect", "Bound", "Environment", "Call", "Rejection", "workflow", "Workflow"),
     "In a workflow": ("Run", "AsyncRun", "Applied", "Rejected", "Batched"),
     "Answers": (

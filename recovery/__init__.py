@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from recovery.core.compensation import Compensated
     from recovery.core.entries import Status
     from recovery.core.inheritance import Forbid, NewKey, Reuse
+    from recovery.core.limits import Queue, Rate
     from recovery.core.policy import Budget, Lease, Riding
     from recovery.core.reasons import ParkingReason
     from recovery.definitions.answer import (
@@ -87,6 +88,8 @@ _HOMES = {
     "NotSent": "recovery.definitions.answer",
     "ParkingReason": "recovery.core.reasons",
     "Proposal": "recovery.definitions.recovered",
+    "Queue": "recovery.core.limits",
+    "Rate": "recovery.core.limits",
     "ReceiptRow": "recovery.definitions.listing",
     "Receipt": "recovery.definitions.recovered",
     "Recovered": "recovery.definitions.recovered",
@@ -149,6 +152,8 @@ __all__ = [
     "NotSent",
     "ParkingReason",
     "Proposal",
+    "Queue",
+    "Rate",
     "Receipt",
     "ReceiptRow",
     "Recovered",

@@ -19,9 +19,10 @@ from recovery.core.policy import Budget, Lease, Riding
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered
 from recovery.definitions.registry import Workflows
-from recovery.ports import Journal, Message, Owner, RunRow, Vault
+from recovery.ports import Journal, Message, Owner, RunRow
 from recovery.storage.reading import Loaded, read
 from recovery.storage.resting import Sealing, is_digest, sealing_of
+from recovery.vaults import Vault
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """Encryption at rest: keys by their ids, and what is done with them. Needs the extra `encryption` (the package cryptography).
 
-Owns AES-256-GCM and the derivation of keys; `ports.Vault` says what a journal needs of it. Must not know what is encrypted. Invariants: a key never leaves
+Owns AES-256-GCM and the derivation of keys; `recovery.vaults` says what a journal needs of it. Must not know what is encrypted. Invariants: a key never leaves
 this module, in a `repr` or an error neither; what was sealed opens only under the same key and with the same `about`; nothing is read before the first use.
 
 From each 32-byte key three are derived (HKDF-SHA-256, RFC 5869): one for rows, whose nonces are 96 random bits; one for what must give the same bytes

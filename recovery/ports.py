@@ -16,6 +16,8 @@ from typing import Protocol
 from recovery.core.chain import Row
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
+from recovery.core.limits import Queue, Rate
+from recovery.vaults import Vault
 
 
 class Clock(Protocol):
@@ -35,34 +37,6 @@ class Clock(Protocol):
 
     def skip(self, seconds: float) -> bool:
         """A virtual clock moves on by itself and returns True; a real one returns False, and the driver waits."""
-
-
-class Vault(Protocol):
-    """Keys, and what a journal does with them. `about`: what the sealed bytes are bound to; they open with the same `about` only.
-
-    Every method may raise EncryptionKeyMissing, and those that open EncryptionKeyWrong. No I/O but the reading of keys, at the first use."""
-
-    @property
-    def current(self) -> str:
-        """The id of the key that seals."""
-
-    def seal(self, plain: bytes, about: bytes) -> bytes:
-        """Encrypted under the current key; other bytes at each call."""
-
-    def wrap(self, plain: bytes, about: bytes) -> bytes:
-        """Encrypted under the current key, and the same bytes for the same content: what is stored once, however often it is said."""
-
-    def unseal(self, key: str, sealed: bytes, about: bytes) -> bytes:
-        """What was sealed under the key of this id."""
-
-    def unwrap(self, key: str, sealed: bytes, about: bytes) -> bytes:
-        """What was wrapped under the key of this id."""
-
-    def blind(self, text: str) -> str:
-        """A keyed digest under the current key, with its id: what may stand in a column where a digest could be guessed from."""
-
-    def fits(self, blinded: str, text: str) -> bool:
-        """Whether it is the keyed digest of this text, under the key that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,18 +240,19 @@ Delivery = Delivered | SlotTaken | NotOpen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which due runs a worker takes. queues, workflows: None takes all; passed_over: runs that it does not want now; limit: how many."""
+    """Which due runs a worker takes. queues, workflows: None takes all; passed_over: runs that it does not want now; limit: how many; limits: of queues."""
 
     now_us: int
     limit: int
     queues: tuple[str, ...] | None = None
     workflows: tuple[str, ...] | None = None
     passed_over: frozenset[str] = frozenset()
+    limits: tuple[Queue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Runs that are due, and when the next of the others will be; None: none of them says."""
+    """Runs that are due, and when the next of the others will be, or its queue lets one begin; None: none of them says."""
 
     runs: tuple[RunRow, ...]
     next_due_us: int | None
@@ -317,7 +292,7 @@ class Journal(Protocol):
         """Run rows ordered by run id, those behind `after`; costs what it returns, but for a `reason`, which is looked for in all of them."""
 
     def claim(self, seen: RunRow, owner: Owner, *, lease_term_us: int, at_us: int) -> RunRow | None:
-        """Compare-and-set on (epoch, lease counter) of `seen`: epoch n+1 (or (incarnation, 1) if the incarnation rose), the new
+        """Compare-and-set on (epoch, lease counter, owner) of `seen`: epoch n+1 (or (incarnation, 1) if the incarnation rose), the new
         owner, counter 0. Durable on return. None if somebody was faster, or if the run was forgotten. A repeat with the same owner token returns the row.
         Load only after it has returned, in a new transaction. Does not change the status, nor lower `updated_at_us`, which is for people:
         a clock is lifted to the times in the chain, which are verified, and never to this one."""
@@ -325,11 +300,14 @@ class Journal(Protocol):
     def due(self, wanted: Wanted) -> Due:
         """The runs that nobody has and that can go on now: queued, let go before their end, or with a next look that has passed. A higher
         priority first, then what has been due for longest. Read committed; changes nothing, and costs what it returns and how many pairs of queue
-        and priority there are, however many runs wait or are settled. A row that cannot be read is left out."""
+        and priority there are, however many runs wait or are settled. A row that cannot be read is left out. Of a queue with limits only as many as it has room for: it holds as many as somebody has of its runs, and what has begun counts for its rate."""
 
     def claim_due(self, wanted: Wanted, owner: Owner, *, lease_term_us: int) -> Due:
         """`claim` of those that `due` would return, in one transaction, for one owner token. Durable on return. A run that another claimant has its
-        hands on is passed over, not waited for. A call whose answer was lost returns what it has claimed when it repeats itself; what one that raised has claimed is among `owned`."""
+        hands on is passed over; claimants of one limited queue wait for each other, so that together they keep its limits. A call whose answer was lost returns what it has claimed when it repeats itself; what one that raised has claimed is among `owned`."""
+
+    def take(self, subject: str, rate: Rate, now_us: int) -> int | None:
+        """Take one of a rate, whose takers all say the same subject. None: it is taken, durable on return. Else nothing was written, and it may be asked again then."""
 
     def owned(self, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[RunRow]:
         """The runs that can go on and have an owner, alive or not, ordered by queue and run id, those behind `after`; read committed."""

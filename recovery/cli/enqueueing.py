@@ -28,7 +28,7 @@ class Order:
     run_id: str | None
     key: str | None
     queue: str
-    priority: int
+    priority: int | None
     not_before: datetime | None
 
 

@@ -103,7 +103,10 @@ def enqueue(
         str | None, typer.Option("--key", metavar="TEXT", help="A name of yours, such as an order's number, in place of a run id.")
     ] = None,
     queue: Annotated[str, typer.Option("--queue", metavar="NAME", help="Only workers that serve this queue take it.")] = "",
-    priority: Annotated[int, typer.Option("--priority", metavar="N", min=-100, max=100, help="A higher one goes first.")] = 0,
+    priority: Annotated[
+        int | None,
+        typer.Option("--priority", metavar="N", min=-100, max=100, help="A higher one goes first. Default: the queue's, or 0."),
+    ] = None,
     not_before: Annotated[
         str | None, typer.Option("--not-before", metavar="TIME", help="It is not due before then; with a time zone.")
     ] = None,

@@ -21,8 +21,9 @@ from recovery.core.errors import AppNotFound, DefinitionError, RecoveryError
 
 if TYPE_CHECKING:
     from recovery.engine import AsyncEngine, Engine
-    from recovery.ports import Journal, Vault
+    from recovery.ports import Journal
     from recovery.storage.urls import Address
+    from recovery.vaults import Vault
 
     AnyEngine: TypeAlias = Engine | AsyncEngine
 

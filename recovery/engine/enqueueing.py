@@ -24,7 +24,13 @@ class Enqueueing(Wiring):
     """What both colours do with the arguments."""
 
     def _enqueue(
-        self, bound: BoundWorkflow[Any], run_id: str | None, key: str | None, queue: str, priority: int, not_before: datetime | None
+        self,
+        bound: BoundWorkflow[Any],
+        run_id: str | None,
+        key: str | None,
+        queue: str,
+        priority: int | None,
+        not_before: datetime | None,
     ) -> tuple[str, Coroutine[Op[Any], Any, Enqueued]]:
         if not isinstance(bound, BoundWorkflow):
             problem = f"it was given {type(bound).__name__}, not a call of a workflow"
@@ -32,6 +38,8 @@ class Enqueueing(Wiring):
         self.add(bound.workflow)
         name = enqueueing.named(bound, run_id, key)
         at_us = None if not_before is None else Nap.until(not_before, "enqueue").until_us
+        if priority is None:
+            priority = self.queues[queue].priority if queue in self.queues else 0
         queued = Queued(queue=queue, priority=priority, not_before_us=at_us)
         return name, enqueueing.enqueue(self.world(), bound, name, queued)
 
@@ -47,14 +55,14 @@ class SyncEnqueueing(Enqueueing, SyncOperating):
         run_id: str | None = None,
         key: str | None = None,
         queue: str = "",
-        priority: int = 0,
+        priority: int | None = None,
         not_before: datetime | None = None,
     ) -> Enqueued:
         """Store a run for a worker: `engine.enqueue(order("screw"), run_id="o1")`. Durable on return; nothing of it has begun.
 
         run_id, key: one of them; the same one with the same input is the same run, which is enqueued once, however often it is asked for and
         whether or not it has ended. A key is yours, such as an order's number, and stands for one run of each workflow.
-        priority: a higher one goes first, within -100 and 100. not_before: it is not due before then; with a time zone.
+        priority: a higher one goes first, within -100 and 100; None: its queue's, or 0. not_before: it is not due before then; with a time zone.
 
         Raises RunInputDiffers where the run is there with another input or workflow, InvalidName, DefinitionError, StoreUnavailable.
         """
@@ -72,7 +80,7 @@ class AsyncEnqueueing(Enqueueing, AsyncOperating):
         run_id: str | None = None,
         key: str | None = None,
         queue: str = "",
-        priority: int = 0,
+        priority: int | None = None,
         not_before: datetime | None = None,
     ) -> Enqueued:
         """As Engine.enqueue."""

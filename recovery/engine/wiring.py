@@ -17,6 +17,7 @@ from recovery.core.durations import stated
 from recovery.core.entries import Status, Verb
 from recovery.core.errors import DefinitionError, EngineClosed
 from recovery.core.instants import moment
+from recovery.core.limits import Queue, by_name
 from recovery.core.operations import Op
 from recovery.core.policy import RIDING, Budget, Lease, Riding
 from recovery.definitions.environment import Environment, Listing
@@ -28,10 +29,11 @@ from recovery.drivers.asking import Progress, Surroundings, refuse_async
 from recovery.drivers.riding import Watchman
 from recovery.engine.leases import Leases
 from recovery.obeying import orders
-from recovery.ports import Clock, Journal, Owner, RunRow, Vault
+from recovery.ports import Clock, Journal, Owner, RunRow
 from recovery.processes import identify, proven_dead
 from recovery.storage import open_journal
 from recovery.storage.committing import Committer
+from recovery.vaults import Vault
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine as SqlEngine
@@ -76,6 +78,7 @@ class Wiring:
     `recover` wait for a run that somebody else works on before they raise LeaseUnavailable.
     clock: None takes the database's on PostgreSQL and this host's elsewhere.
     riding: how outcomes may wait for the next commit of their run; None (strict): each is durable before its workflow goes on.
+    queues: the limits of queues that workers with this engine keep.
     encryption: a `recovery.encryption.Keyring`, under whose current key values are encrypted from now on; None: they are stored as they are.
     """
 
@@ -97,12 +100,14 @@ class Wiring:
         clock: Clock | None = None,
         encryption: Vault | None = None,
         riding: Riding | None = RIDING,
+        queues: Iterable[Queue] = (),
     ) -> None:
         self.database = _address(database, schema, table_prefix)
         self.journal: Journal = cast("Journal", database) if self.database is None else open_journal(self.database)
         self.encryption = encryption
         if encryption is not None:
             self.journal.vault = encryption
+        self.queues = by_name(queues)
         self._closed = False
         self._registry = Registry()
         self.environments = tuple(environments)
@@ -154,6 +159,7 @@ class Wiring:
             clock=None if isinstance(self._clock, DatabaseClock) else self._clock,  # another database has another clock
             encryption=self.encryption,
             riding=self.riding,
+            queues=self.queues.values(),
         )
 
     def listings(self) -> list[tuple[Environment, Listing]]:

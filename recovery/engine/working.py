@@ -161,6 +161,7 @@ class Worker:
             queues=self._working.queues,
             workflows=self._engine.workflows.names,
             # A run is let go a moment before we hear that its turn has ended.
+            limits=tuple(self._engine.queues.values()),
             passed_over=self._setbacks.passed_over(self.turned_us) | {row.run_id for row in self._at_work.values()},
         )
 

@@ -7,18 +7,17 @@ nothing of it has begun; a run id stands for one workflow and one input, whether
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from recovery.claims import World, find
 from recovery.core.entries import Opened, Status
 from recovery.core.errors import DefinitionError
 from recovery.core.ids import RUN_ID_PATTERN, check_run_id, check_step_name, digest_bytes
+from recovery.core.limits import PRIORITY_MAX
 from recovery.core.operations import Now
 from recovery.definitions.child import BoundWorkflow
 from recovery.offspring import Queued, opened
 from recovery.reconciler import check_same
-
-PRIORITY_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

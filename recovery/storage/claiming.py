@@ -33,6 +33,7 @@ CLAIM: Final = (
         run.c.epoch_incarnation == bindparam("seen_incarnation"),
         run.c.epoch_n == bindparam("seen_n"),
         run.c.lease_counter == bindparam("seen_counter"),
+        sa.func.coalesce(run.c.owner_token, "") == bindparam("seen_token"),
         _not_forgotten,
     )
     .values(_claiming)
@@ -65,6 +66,7 @@ def claim_of(seen: RunRow, owner: Owner, lease_term_us: int, at_us: int) -> dict
         "seen_incarnation": seen.epoch.incarnation,
         "seen_n": seen.epoch.n,
         "seen_counter": seen.lease_counter,
+        "seen_token": "" if seen.owner is None else seen.owner.token,
     }
 
 

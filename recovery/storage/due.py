@@ -10,40 +10,51 @@ others in it (SQLite puts them first and PostgreSQL last), so that they are aske
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from recovery import logs
+from recovery.core.entries import Status
 from recovery.core.errors import JournalCorrupt
 from recovery.ports import Due, Owner, RunRow, Wanted
-from recovery.storage import claiming
+from recovery.storage import claiming, quotas
 from recovery.storage import statements as say
+from recovery.storage.rooms import Room, subject_of
 from recovery.storage.rules import urgency, wants
-from recovery.storage.schema import DUE_PREDICATE, OWNED_PREDICATE, run
+from recovery.storage.schema import DUE_PREDICATE, OWNED_PREDICATE, RESUMED_PREDICATE, run
 
 _log: Final = logs.logger("storage")
 
 _due: Final = sa.text(DUE_PREDICATE)
-_lane: Final = (_due, run.c.queue == bindparam("queue"), run.c.priority == bindparam("priority"))
+_lane: Final = (run.c.queue == bindparam("queue"), run.c.priority == bindparam("priority"))
 
 _FIRST_LANE: Final = sa.select(run.c.queue, run.c.priority).where(_due).order_by(run.c.queue, run.c.priority).limit(1)
 _NEXT_LANE: Final = _FIRST_LANE.where(sa.tuple_(run.c.queue, run.c.priority) > sa.tuple_(bindparam("queue"), bindparam("priority")))
 _NEXT_LOOK: Final = (
     sa.select(run.c.next_look_us)
-    .where(*_lane, run.c.next_look_us > bindparam("now_us"))
+    .where(_due, *_lane, run.c.next_look_us > bindparam("now_us"))
     .order_by(run.c.queue, run.c.priority, run.c.next_look_us)
     .limit(1)
 )
-_AT_ONCE: Final = sa.select(run).where(*_lane, run.c.next_look_us.is_(None)).order_by(run.c.number).limit(bindparam("limit"))
-_PASSED: Final = (
-    sa.select(run)
-    .where(*_lane, run.c.next_look_us <= bindparam("now_us"))
-    .order_by(run.c.next_look_us, run.c.number)
-    .limit(bindparam("limit"))
-)
+
+
+def _of_lane(predicate: sa.TextClause) -> tuple[sa.Select[Any], sa.Select[Any]]:
+    """The most urgent runs of a lane: those that name no look, and those whose look has come."""
+    runs = sa.select(run).where(predicate, *_lane).limit(bindparam("limit"))
+    return (
+        runs.where(run.c.next_look_us.is_(None)).order_by(run.c.next_look_us, run.c.number),
+        runs.where(run.c.next_look_us <= bindparam("now_us")).order_by(run.c.next_look_us, run.c.number),
+    )
+
+
+_DUE: Final = _of_lane(_due)
+_BEGIN: Final = tuple(each.where(run.c.status == sa.literal_column(f"'{Status.QUEUED.value}'")) for each in _DUE)
+_GO_ON: Final = _of_lane(sa.text(RESUMED_PREDICATE))
+"""By an index without the runs that have not begun, of which any number may stand in front of these."""
 _OWNED: Final = (
     sa.select(run)
     .where(
@@ -61,25 +72,30 @@ class Found(NamedTuple):
 
     runs: list[tuple[int, RunRow]]
     next_due_us: int | None
+    rooms: dict[str, Room]  # of the queues with limits that have such runs
 
 
 def look(connection: sa.Connection, wanted: Wanted, *, locking: bool = False) -> Found:
     """The most urgent due runs. locking: with the locks of their rows, but for those that somebody else has locked."""
     found: list[tuple[int, RunRow]] = []
-    next_due_us: int | None = None
+    later: list[int | None] = []
     lanes = [lane for lane in _lanes(connection) if wanted.queues is None or lane["queue"] in wanted.queues]
-    below: int | None = None
-    for lane in sorted(lanes, key=lambda lane: -lane["priority"]):
-        if lane["priority"] != below and len(found) >= wanted.limit:
-            break  # a lower priority; of one, no queue stands in front of another
-        below = lane["priority"]
-        lane |= {"now_us": wanted.now_us}
-        found += _runs(connection, wanted, lane, locking=locking)
-        looks_us = connection.execute(_NEXT_LOOK, lane).scalar()
-        if looks_us is not None and (next_due_us is None or looks_us < next_due_us):
-            next_due_us = looks_us
-    found.sort(key=lambda numbered: urgency(numbered[1]))
-    return Found(found[: wanted.limit], next_due_us)
+    rooms = _rooms(connection, wanted, {lane["queue"] for lane in lanes}, locking=locking)
+    lanes.sort(key=lambda lane: -lane["priority"])
+    for _, of_one_priority in groupby(lanes, key=lambda lane: lane["priority"]):  # of one, no queue stands in front of another
+        if len(found) >= wanted.limit:
+            break
+        there: list[tuple[int, RunRow]] = []
+        for lane in of_one_priority:
+            lane |= {"now_us": wanted.now_us}
+            there += _fitting(connection, wanted, lane, rooms.get(lane["queue"]), locking=locking)
+            later.append(connection.execute(_NEXT_LOOK, lane).scalar())
+        there.sort(key=lambda numbered: urgency(numbered[1]))
+        for number, row in there:
+            if len(found) < wanted.limit and (row.queue not in rooms or rooms[row.queue].lets_in(row)):
+                found.append((number, row))
+    later += [room.frees_us for room in rooms.values()]
+    return Found(found, min((at_us for at_us in later if at_us is not None), default=None), rooms)
 
 
 def claim(connection: sa.Connection, wanted: Wanted, owner: Owner, lease_term_us: int, *, again: bool = False) -> Due:
@@ -90,6 +106,9 @@ def claim(connection: sa.Connection, wanted: Wanted, owner: Owner, lease_term_us
     found = look(connection, wanted, locking=True)
     if not found.runs:
         return Due((), found.next_due_us)
+    for queue in wanted.limits:
+        if queue.name in found.rooms and found.rooms[queue.name].begun:
+            quotas.keep(connection, subject_of(queue), found.rooms[queue.name].taken)
     values = claiming.claim_by(owner, lease_term_us, wanted.now_us) | {"numbers": [number for number, _ in found.runs]}
     rows = connection.execute(claiming.CLAIM_LOCKED, values).mappings().all()
     return Due(tuple(sorted(map(say.to_run, rows), key=urgency)), found.next_due_us)
@@ -109,16 +128,44 @@ def _lanes(connection: sa.Connection) -> Iterator[dict[str, Any]]:
         lane = connection.execute(_NEXT_LANE, dict(lane)).mappings().first()
 
 
-def _runs(connection: sa.Connection, wanted: Wanted, lane: dict[str, Any], *, locking: bool) -> list[tuple[int, RunRow]]:
+def _rooms(connection: sa.Connection, wanted: Wanted, queues: set[str], *, locking: bool) -> dict[str, Room]:
+    """Of those queues that have limits and such runs. Their locks are taken in one order by everybody."""
+    limited = sorted((queue for queue in wanted.limits if queue.limited and queue.name in queues), key=lambda queue: queue.name)
+    return {queue.name: quotas.room(connection, queue, wanted.now_us, locking=locking) for queue in limited}
+
+
+def _fitting(
+    connection: sa.Connection, wanted: Wanted, lane: dict[str, Any], room: Room | None, *, locking: bool
+) -> list[tuple[int, RunRow]]:
+    """The most urgent of a lane, as many of those that begin and of those that go on as there may be room for."""
+    if room is None or (room.starts is None and room.slots != 0):
+        return _runs(connection, wanted, lane, _DUE, wanted.limit, locking=locking)
     found: list[tuple[int, RunRow]] = []
-    for statement in (_AT_ONCE, _PASSED):
+    if room.slots != 0 and room.starts is not None:
+        found += _runs(connection, wanted, lane, _GO_ON, wanted.limit, locking=locking)
+        if room.starts:
+            found += _runs(connection, wanted, lane, _BEGIN, min(room.starts, wanted.limit), locking=locking)
+    return found
+
+
+def _runs(
+    connection: sa.Connection,
+    wanted: Wanted,
+    lane: dict[str, Any],
+    statements: Sequence[sa.Select[Any]],
+    limit: int,
+    *,
+    locking: bool,
+) -> list[tuple[int, RunRow]]:
+    found: list[tuple[int, RunRow]] = []
+    for statement in statements:
         if wanted.workflows is not None:
             statement = statement.where(run.c.workflow.in_(wanted.workflows))
         if wanted.passed_over:
             statement = statement.where(run.c.run_id.not_in(wanted.passed_over))
         if locking:  # SQLite's transaction has the file's lock already
             statement = statement.with_for_update(key_share=True, skip_locked=True)
-        rows = connection.execute(statement, lane | {"limit": wanted.limit}).mappings().all()
+        rows = connection.execute(statement, lane | {"limit": limit}).mappings().all()
         found += [(number, row) for number, row in _readable(rows) if wants(wanted, row)]
     return found
 

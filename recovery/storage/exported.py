@@ -19,9 +19,10 @@ from recovery.core.chain import Row
 from recovery.core.entries import JSON, Status
 from recovery.core.errors import IncompatibleVersion, RunNotFound, SchemaMismatch
 from recovery.core.ids import Epoch, check_run_id
-from recovery.ports import Evidence, Journal, RunRow, Stub, Vault
+from recovery.ports import Evidence, Journal, RunRow, Stub
 from recovery.storage.opening import digests_of
 from recovery.storage.reading import Loaded, Parts, assembled, read
+from recovery.vaults import Vault
 
 EXPORT_FORMAT: Final = 1
 """Raised whenever an older reader could misunderstand a newer export; an older reader then refuses."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from recovery.core.chain import Row
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
+from recovery.core.limits import Queue, Rate, Taken, counting, frees_us, left, took
 from recovery.core.resting import GRAVEST_FIRST
 from recovery.forks import watch
 from recovery.ports import (
@@ -36,11 +37,12 @@ from recovery.ports import (
     RunRow,
     SlotTaken,
     Stub,
-    Vault,
     Wanted,
 )
 from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealed_words, sealing_of
+from recovery.storage.rooms import Room, subject_of
 from recovery.storage.rules import GOES_ON, check_rises, check_rows, first_taken, is_due, urgency, wants
+from recovery.vaults import Vault
 
 
 @dataclass(slots=True)
@@ -69,6 +71,7 @@ class MemoryJournal:
         self._inbox: list[Message] = []
         self._holds: dict[str, Hold] = {}
         self._stubs: dict[str, Stub] = {}
+        self._quotas: dict[str, Taken] = {}
 
         watch(self)
 
@@ -135,7 +138,8 @@ class MemoryJournal:
             if there is None:
                 return None
             now = there.row
-            if seen.run_id in self._stubs or (now.epoch, now.lease_counter) != (seen.epoch, seen.lease_counter):
+            moved = (now.epoch, now.lease_counter, now.owner) != (seen.epoch, seen.lease_counter, seen.owner)
+            if seen.run_id in self._stubs or moved:
                 return now if now.owner is not None and now.owner.token == owner.token else None
             return self._claimed(there, owner, lease_term_us, at_us)
 
@@ -155,17 +159,40 @@ class MemoryJournal:
 
     def due(self, wanted: Wanted) -> Due:
         with self._lock:
-            return self._due(wanted)
+            return self._due(wanted)[0]
 
-    def _due(self, wanted: Wanted) -> Due:
+    def _due(self, wanted: Wanted) -> tuple[Due, dict[str, Room]]:
         rows = [there.row for there in self._runs.values() if is_due(there.row) and wants(wanted, there.row)]
         ready = [row for row in rows if (row.next_look_us or 0) <= wanted.now_us]
         later = [row.next_look_us for row in rows if row.next_look_us is not None and row.next_look_us > wanted.now_us]
-        return Due(tuple(sorted(ready, key=urgency)[: wanted.limit]), min(later, default=None))
+        rooms = {queue.name: self._room(queue, wanted.now_us) for queue in wanted.limits if queue.limited}
+        fit: list[RunRow] = []
+        for row in sorted(ready, key=urgency):
+            if len(fit) < wanted.limit and (row.queue not in rooms or rooms[row.queue].lets_in(row)):
+                fit.append(row)
+        frees = {room.frees_us for name, room in rooms.items() if any(row.queue == name for row in rows)}
+        later += [at_us for at_us in frees if at_us is not None]
+        return Due(tuple(fit), min(later, default=None)), rooms
+
+    def _room(self, queue: Queue, now_us: int) -> Room:
+        has = [there for there in self._runs.values() if there.row.owner is not None and there.row.status in GOES_ON]
+        at_work = sum(there.row.queue == queue.name for there in has)
+        return Room(queue, at_work, self._quotas.get(subject_of(queue), ()), now_us)
+
+    def take(self, subject: str, rate: Rate, now_us: int) -> int | None:
+        with self._lock:
+            taken = counting(self._quotas.get(subject, ()), rate, now_us)
+            if not left(taken, rate):
+                return frees_us(taken, rate)
+            self._quotas[subject] = took(taken, rate, now_us)
+            return None
 
     def claim_due(self, wanted: Wanted, owner: Owner, *, lease_term_us: int) -> Due:
         with self._lock:
-            found = self._due(wanted)
+            found, rooms = self._due(wanted)
+            for queue in wanted.limits:
+                if queue.limited:
+                    self._quotas[subject_of(queue)] = rooms[queue.name].taken
             claimed = [self._claimed(self._runs[row.run_id], owner, lease_term_us, wanted.now_us) for row in found.runs]
             return Due(tuple(claimed), found.next_due_us)
 

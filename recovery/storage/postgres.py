@@ -25,19 +25,26 @@ from recovery.storage.schema import (
     DUE_PREDICATE,
     OPEN_PREDICATE,
     OWNED_PREDICATE,
+    RESUMED_PREDICATE,
     VERSION,
     evidence,
     hold,
     run_due,
     run_open,
     run_owned,
+    run_resumed,
 )
 from recovery.storage.schema import run as run_table
 from recovery.storage.sessions import Sessions, connecting
 from recovery.storage.urls import Address
 from recovery.storage.version import schema_version
 
-for _index, _predicate in ((run_open, OPEN_PREDICATE), (run_due, DUE_PREDICATE), (run_owned, OWNED_PREDICATE)):
+for _index, _predicate in (
+    (run_open, OPEN_PREDICATE),
+    (run_due, DUE_PREDICATE),
+    (run_resumed, RESUMED_PREDICATE),
+    (run_owned, OWNED_PREDICATE),
+):
     _index.dialect_kwargs["postgresql_where"] = sa.text(_predicate)  # said here for the sake of who has SQLite: see there
 
 ROUNDS_MAX: Final = 8

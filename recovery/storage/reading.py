@@ -20,10 +20,11 @@ from recovery.core.heartbeats import HEARTBEAT
 from recovery.core.history import EffectStep, History, fold
 from recovery.core.instants import iso
 from recovery.core.key_errors import EncryptionKeyMissing
-from recovery.ports import Evidence, Journal, RunRow, Stub, Vault
+from recovery.ports import Evidence, Journal, RunRow, Stub
 from recovery.storage.beating import hear
 from recovery.storage.opening import Opening, fetched, withheld
 from recovery.storage.resting import Sealing
+from recovery.vaults import Vault
 
 ENDS: Final = {
     OutcomeKind.APPLIED: Status.COMPLETED,

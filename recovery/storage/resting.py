@@ -18,8 +18,9 @@ from recovery.core.entries import JSON, Entry, Observation, decode, encode, kind
 from recovery.core.ids import Epoch, digest_bytes
 from recovery.core.key_errors import EncryptionKeyMissing
 from recovery.core.showing import Withheld
-from recovery.ports import Append, Delivered, Delivery, Evidence, Journal, Message, Payload, SlotTaken, Vault
+from recovery.ports import Append, Delivered, Delivery, Evidence, Journal, Message, Payload, SlotTaken
 from recovery.storage.contents import BY_NAME, EMPTY, TEXTS, UNTOLD, Path, at, put, values_in
+from recovery.vaults import Vault
 
 INLINE_MAX: Final = 64 * 1024
 """Bytes of UTF-8 JSON text: a larger value is stored out of line."""

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from recovery.core.entries import Status
 
-VERSION: Final = "0004"
+VERSION: Final = "0005"
 """The newest migration. Version names are compared as text, so that a newer database is recognised without alembic."""
 
 FORMAT: Final = 1
@@ -30,6 +30,9 @@ DUE_PREDICATE: Final = (
     "owner_token IS NULL AND (status IN ('queued', 'running') OR (status IN ('in_doubt', 'waiting') AND next_look_us IS NOT NULL))"
 )
 """Nobody has the run, and a worker can bring it on: now, or from its next look on. Literal, as above."""
+
+RESUMED_PREDICATE: Final = DUE_PREDICATE.replace("status IN ('queued', 'running')", "status = 'running'")
+"""The same, of runs that have begun: they go on where a queue lets none begin."""
 
 OWNED_PREDICATE: Final = "owner_token IS NOT NULL AND status IN ('in_doubt', 'queued', 'running', 'waiting')"
 """Somebody has the run, or died with it."""
@@ -109,6 +112,9 @@ dialect, a tenth of the start of every command, where only SQLite is used."""
 
 run_due = sa.Index(
     "run_due", run.c.queue, run.c.priority, run.c.next_look_us, run.c.number, sqlite_where=sa.text(DUE_PREDICATE)
+)  # fmt: skip
+run_resumed = sa.Index(
+    "run_resumed", run.c.queue, run.c.priority, run.c.next_look_us, run.c.number, sqlite_where=sa.text(RESUMED_PREDICATE)
 )  # fmt: skip
 run_owned = sa.Index("run_owned", run.c.queue, run.c.run_id, sqlite_where=sa.text(OWNED_PREDICATE))
 """What there is for workers, and what they have: neither grows with what waits for a person, nor with what is settled."""
@@ -218,6 +224,15 @@ inbox = sa.Table(
     sa.CheckConstraint("number >= 1", name="number"),
 )
 """What is said to runs from outside. Nothing here is ever changed: what a run has taken in is said by its journal."""
+
+quota = sa.Table(
+    "quota",
+    metadata,
+    sa.Column("subject", _RunId, primary_key=True),
+    sa.Column("taken", sa.Text, nullable=False),
+    sa.CheckConstraint("subject <> ''", name="subject"),
+)
+"""What was taken lately of each rate, and the lock behind which claimants of a limited queue count what is at work."""
 
 payload = sa.Table(
     "payload",

@@ -14,14 +14,16 @@ from recovery.core.chain import Row
 from recovery.core.entries import Status
 from recovery.core.errors import StoreDamaged
 from recovery.core.ids import Epoch
-from recovery.ports import Append, AppendResult, Delivery, Due, Evidence, Hold, Message, NewRun, Owner, RunRow, Stub, Vault, Wanted
-from recovery.storage import claiming, due, inbox, payloads
+from recovery.core.limits import Rate
+from recovery.ports import Append, AppendResult, Delivery, Due, Evidence, Hold, Message, NewRun, Owner, RunRow, Stub, Wanted
+from recovery.storage import claiming, due, inbox, payloads, quotas
 from recovery.storage import statements as say
 from recovery.storage.database import Database
 from recovery.storage.interruption import attended
 from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealed_words, sealing_of
 from recovery.storage.retry import persistently
 from recovery.storage.rules import check_rises, check_rows
+from recovery.vaults import Vault
 
 T = TypeVar("T")
 
@@ -109,6 +111,13 @@ class SqlJournal:
         return (
             self._write(claimed) if self._read(lambda: True, False) else Due((), None)
         )  # there is nothing in a database that is not there
+
+    def take(self, subject: str, rate: Rate, now_us: int) -> int | None:
+        def taken() -> int | None:
+            with self._database.transaction() as connection:
+                return quotas.take(connection, subject, rate, now_us)
+
+        return self._write(taken)
 
     def owned(self, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[RunRow]:
         def listed() -> list[RunRow]:

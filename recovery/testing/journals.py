@@ -17,6 +17,7 @@ from recovery.core.chain import Row
 from recovery.core.entries import Attempt, Decision, Entry, Intent, Observation, Opened, Override, Settled, Verdict
 from recovery.core.errors import StoreUnavailable
 from recovery.core.ids import Epoch
+from recovery.core.limits import Rate
 from recovery.core.showing import shown
 from recovery.ports import (
     Append,
@@ -152,6 +153,9 @@ class ProcessJournal:
             return found
 
         return self._write(claimed)
+
+    def take(self, subject: str, rate: Rate, now_us: int) -> int | None:
+        return self._write(lambda journal: journal.take(subject, rate, now_us))
 
     def owned(self, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[RunRow]:
         return self._read(lambda journal: journal.owned(after, limit))

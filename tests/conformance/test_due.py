@@ -185,13 +185,13 @@ def test_looking_changes_nothing(journal: Journal) -> None:
 
 
 @contextmanager
-def explained(journal: SqlJournal) -> Iterator[list[str]]:
+def explained(journal: SqlJournal, begins: str = "SELECT run") -> Iterator[list[str]]:
     """The plans of the statements that read runs meanwhile, as the database makes them for these values."""
     plans: list[str] = []
     busy = threading.local()
 
     def explain(connection: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        if getattr(busy, "now", False) or not statement.lstrip().startswith("SELECT run"):
+        if getattr(busy, "now", False) or not statement.lstrip().startswith(begins):
             return
         busy.now = True
         sqlite = connection.dialect.name == "sqlite"

@@ -33,11 +33,12 @@ from recovery import (
 from recovery.core.entries import FORMS, Intent, Opened
 from recovery.core.showing import shown
 from recovery.encryption import Keyring, new_key, parsed
-from recovery.ports import Journal, Message, Vault
+from recovery.ports import Journal, Message
 from recovery.storage import contents, open_journal
 from recovery.storage.memory import MemoryJournal
 from recovery.storage.reading import legible, read
 from recovery.storage.sql import SqlJournal
+from recovery.vaults import Vault
 from tests.conformance.making import stored
 
 from .cli_typed import typed
