@@ -173,7 +173,7 @@ class Export:
     def arrays(self, shapes: object) -> Mapping[str, Array]:  # noqa: ARG002
         return self.held
 
-    def shards(self, work: Mapping[FileEntry, tuple[CheckShard, Mapping[str, Array]]]) -> Mapping[str, Read]:
+    def shards(self, work: Mapping[FileEntry, tuple[CheckShard, object]]) -> Mapping[str, Read]:
         found = {}
         for entry, (check, _) in work.items():
             written = self.written[entry.name]
@@ -183,14 +183,3 @@ class Export:
 
     def state(self, entry: FileEntry) -> bytes:  # noqa: ARG002
         return self.state_bytes
-
-
-def balanced(arrays: Mapping[str, Array], parts: int) -> list[dict[str, Array]]:
-    """The arrays in up to `parts` groups of like size, the same for the same arrays. None of the groups is empty."""
-    groups: list[dict[str, Array]] = [{} for _ in range(max(1, min(parts, len(arrays))))]
-    sizes = [0] * len(groups)
-    for name in sorted(arrays, key=lambda each: (-arrays[each].nbytes, each)):
-        least = sizes.index(min(sizes))
-        groups[least][name] = arrays[name]
-        sizes[least] += max(1, arrays[name].nbytes)
-    return groups if arrays else []

@@ -31,8 +31,7 @@ THREADS: Final = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", 
 
 def digest_of(document: Any) -> str:
     """64 hex characters over a JSON document. Floats and integers count exactly: 1 and 1.0 differ. Raises ValueError for NaN."""
-    text = json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return str(blake3(text.encode()).hexdigest())
+    return str(blake3(_ENCODER.encode(document).encode()).hexdigest())
 
 
 def digest_of_array(values: np.ndarray[Any, np.dtype[Any]]) -> str:
@@ -45,6 +44,9 @@ def digest_of_array(values: np.ndarray[Any, np.dtype[Any]]) -> str:
 def digest_of_group(arrays: Mapping[str, np.ndarray[Any, np.dtype[Any]]], group: str) -> str:
     """64 hex characters over the arrays named GROUP/..., by name and content: what a lifecycle record keeps of a reference."""
     return digest_of({name: digest_of_array(values) for name, values in arrays.items() if name.partition("/")[0] == group})
+
+
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,6 +192,8 @@ def plain(value: Any, depth: int = 0) -> Any:
         raise CheckpointInvalid(reason="state", where="a value", problem="it is nested too deeply")
     if type(value) in _PLAIN:
         return value
+    if type(value) is dict and set(map(type, value)) == {str}:
+        return {name: plain(part, depth + 1) for name, part in value.items()}
     if isinstance(value, Mapping):
         if len({str(name) for name in value}) < len(value):
             raise CheckpointInvalid(

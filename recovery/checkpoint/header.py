@@ -31,6 +31,7 @@ WIDTHS: Final[dict[str, int]] = {
 }  # fmt: skip
 """dtype -> bytes of one element, in the order in which the library lays them out: widest first, so that all are aligned."""
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _ORDER: Final = {dtype: place for place, dtype in enumerate(WIDTHS)}
 _NAME: Final = re.compile(r"[A-Za-z0-9._/:+@\[\]-]{1,512}")
 _KNOWN_BYTES: Final = 1 << 16  # of a header that is worth keeping; reading a larger one is little beside reading what it describes
@@ -85,7 +86,7 @@ def write_header(tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> tuple[by
         end = at + prod(shape) * WIDTHS[dtype]
         entries[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, end]}
         at = end
-    text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
+    text = _ENCODER.encode(entries).encode()
     text += b" " * (-len(text) % PREFIX)
     return len(text).to_bytes(PREFIX, "little") + text, order
 

@@ -33,6 +33,7 @@ from recovery.checkpoint.kinds import Kind
 from recovery.checkpoint.layout import TEMPORARY
 from recovery.checkpoint.limits import Limits
 from recovery.checkpoint.manifest import FORMAT, digest
+from recovery.checkpoint.outline import outlined
 from recovery.checkpoint.reading import Directory
 from recovery.checkpoint.shards import Array
 from recovery.checkpoint.validating import validate
@@ -174,7 +175,8 @@ class KVStore:
         attempt = Attempt(self._disk, parent, 1, secrets.token_hex(8))
         try:
             attempt.begin()
-            draft = Draft(Kind.INFERENCE_KV, 0, None, "", held, states.to_bytes({"identity": identity.document()}, self.limits))
+            state = states.to_bytes({"identity": identity.document()}, self.limits)
+            draft = Draft(Kind.INFERENCE_KV, 0, None, "", outlined(held, self.limits), held, state)
             manifest, export, _ = draft.write(attempt, self.limits, 1, "", streams=1)
             validate(export, self.limits)
             if manifest.total_bytes + len(manifest.to_bytes()) > self.capacity_bytes:

@@ -107,7 +107,7 @@ def is_negative(values: Array) -> bool:
     if not values.size:
         return False
     some = values if any(values.strides) else values[(slice(0, 1),) * values.ndim]
-    return narrow.has_negative(some) if narrow.is_narrow(some) else bool(some.min() < 0)
+    return narrow.has_negative(some) if narrow.is_narrow(some) else bool(np.minimum.reduce(some, axis=None) < 0)
 
 
 def _generators(of: Learning) -> Broken:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -84,6 +84,7 @@ def sequence_after(taken: Iterable[int], *, store: str) -> int:
     return sequence
 
 
+@lru_cache(maxsize=1024)
 def sequence_of(name: str) -> int:
     """The sequence that a name claims, a number and no text; -1 for other names."""
     match = NAME.fullmatch(name) or TEMPORARY_NAME.fullmatch(name)

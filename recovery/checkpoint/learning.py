@@ -308,10 +308,10 @@ def _sized(arrays: Mapping[str, Array]) -> str:
 
 
 def _own(values: Any, copy: bool) -> Array:
-    if isinstance(values, np.ma.MaskedArray):
-        raise CheckpointInvalid(reason="dtype", where="arrays", problem="one is masked, and the mask would be lost")
     if not copy and type(values) is np.ndarray and not values.flags.writeable:
         return values
+    if isinstance(values, np.ma.MaskedArray):
+        raise CheckpointInvalid(reason="dtype", where="arrays", problem="one is masked, and the mask would be lost")
     owned: Array = np.array(values, copy=True, order="C") if copy else np.asarray(values).view()
     owned.setflags(write=False)
     return owned

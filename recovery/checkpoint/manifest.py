@@ -80,8 +80,13 @@ class Table(dict[str, TensorEntry]):
         return strict.canonical({name: tensor.document() for name, tensor in self.items()})
 
     @cached_property
+    def shapes(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """(dtype, shape) by tensor."""
+        return {name: (tensor.dtype, tensor.shape) for name, tensor in self.items()}
+
+    @cached_property
     def schema(self) -> str:
-        return schema_digest({name: (tensor.dtype, tensor.shape) for name, tensor in self.items()})
+        return schema_digest(self.shapes)
 
     @cached_property
     def by_file(self) -> dict[str, dict[str, tuple[str, Slice]]]:

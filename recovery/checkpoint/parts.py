@@ -70,7 +70,7 @@ class Handed(Directory):
     def arrays(self, shapes: Mapping[str, tuple[str, tuple[int, ...]]]) -> Mapping[str, Array]:
         return hollow(shapes)
 
-    def shards(self, work: Mapping[FileEntry, tuple[CheckShard, Mapping[str, Array]]]) -> Mapping[str, Read]:
+    def shards(self, work: Mapping[FileEntry, tuple[CheckShard, object]]) -> Mapping[str, Read]:
         for entry, (check, _) in work.items():
             header = self.header(entry)
             check(header[PREFIX:], entry.size - len(header))

@@ -23,7 +23,7 @@ from recovery.checkpoint.limits import Limits, at_most
 from recovery.checkpoint.manifest import FILE, FileEntry, Manifest
 from recovery.checkpoint.packing import unpacked
 from recovery.checkpoint.shards import DTYPES, Array, Read, read_shard
-from recovery.checkpoint.validating import CheckShard
+from recovery.checkpoint.validating import CheckShard, Parts
 
 _SAID: Final = {
     errno.ENOENT: "it is missing",
@@ -64,14 +64,14 @@ class Directory:
     def arrays(self, shapes: Mapping[str, tuple[str, tuple[int, ...]]]) -> Mapping[str, Array]:
         return {name: np.empty(shape, DTYPES[dtype]) for name, (dtype, shape) in shapes.items()}
 
-    def shards(self, work: Mapping[FileEntry, tuple[CheckShard, Mapping[str, Array]]]) -> Mapping[str, Read]:
-        def read(item: tuple[FileEntry, tuple[CheckShard, Mapping[str, Array]]]) -> tuple[str, Read]:
-            entry, (check, into) = item
+    def shards(self, work: Mapping[FileEntry, tuple[CheckShard, Parts]]) -> Mapping[str, Read]:
+        def read(item: tuple[FileEntry, tuple[CheckShard, Parts]]) -> tuple[str, Read]:
+            entry, (check, parts) = item
             with self._regular(entry.name), opened(self._disk, self._path / entry.name) as (file, size):
                 where = f"{self.where}, {entry.name}"
                 if size != entry.size:
                     raise CheckpointInvalid(where=where, problem=f"it has {size} bytes of {entry.size}", reason="size")
-                return entry.name, read_shard(self._disk, file, size, self._limits, check, into, where=where)
+                return entry.name, read_shard(self._disk, file, size, self._limits, check, parts(), where=where)
 
         return dict(in_streams(self._streams, read, work.items()))
 

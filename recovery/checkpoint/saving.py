@@ -41,6 +41,9 @@ MARGIN_BYTES: Final = MIB  # manifest, directories and rounding to blocks
 LARGE_BYTES: Final = 8 * MIB
 """What is retired is worth a sync of its own from here on."""
 
+ASIDE: Final = ".CURRENT-"
+"""How the name of a hint begins that is to replace the one that is there."""
+
 WAITING: Final = 8
 """So many retired checkpoints may wait to be deleted, if they are small."""
 
@@ -173,7 +176,7 @@ def _make_room(place: Place, known: Known, found: Sequence[Candidate | Rejected]
     """Right after a commit. Small ones wait in the trash for a later commit, whose sync is theirs too, and go several at a time, since each deletion may
     have to wait for the file system's own log; what is large is deleted at once."""
     if known.trash is None or known.trash["directories"] >= WAITING:
-        empty_trash(place, synced=True)
+        _clear(place)
         known.trash = Counter()
     planned = plan(found, marks.read(place), keep)
     size = sum(known.looked[name].manifest.total_bytes for name in planned.retired)
@@ -187,7 +190,6 @@ def _make_room(place: Place, known: Known, found: Sequence[Candidate | Rejected]
 def point(place: Place, manifest: Manifest) -> None:
     """Make `CURRENT` say which one is the newest. It is not synced: nothing is decided by it, and a flush is not cheap. Nor is a save failed by
     it, whose checkpoint exists: what refuses is told in the log, and the old hint stays. One of the same length is written over, at a sixth of the cost of a replacement."""
-    aside = place.root / f".CURRENT-{secrets.token_hex(8)}"
     with around("checkpoint.current"):
         said = canonical({"name": manifest.name, "id": manifest.id})
         with suppress(OSError):  # then it is replaced
@@ -198,6 +200,7 @@ def point(place: Place, manifest: Manifest) -> None:
                     return
             finally:
                 place.disk.close(file)
+        aside = place.root / f"{ASIDE}{secrets.token_hex(8)}"
         try:
             with created(place.disk, aside) as file:
                 place.disk.reserve(file, len(said))  # what has its place on the device need not go there before the replacement
@@ -212,8 +215,9 @@ def point(place: Place, manifest: Manifest) -> None:
 def require_space(place: Place, needed_bytes: int) -> None:
     """Raise SpaceMissing before anything is written. What is in the trash is deleted first if that is what it takes."""
     needed = needed_bytes + MARGIN_BYTES
-    if place.disk.free_bytes(place.root) < needed:
-        empty_trash(place)
+    if place.disk.free_bytes(place.root) >= needed:
+        return
+    empty_trash(place)
     if (free := place.disk.free_bytes(place.root)) < needed:
         _log.error("no room for a checkpoint", store=str(place.root), needed=needed, free=free)
         raise SpaceMissing(store=str(place.root), needed=needed, free=free)
@@ -233,8 +237,13 @@ def _sweep(place: Place, found: list[Candidate | Rejected]) -> None:
     for each in planned.damaged:
         put_into_quarantine(place, each)
     sweep(place, planned.unfinished)
+
+
+def _clear(place: Place) -> None:
+    """Delete what has left the candidates, and replacements of the hint that were not carried out. For the holder of the lease, right after a commit."""
+    empty_trash(place, synced=True)
     for name, _ in place.disk.names(place.root):
-        if name.startswith(".CURRENT-"):
+        if name.startswith(ASIDE):
             with around("checkpoint.remove"):
                 place.disk.unlink(place.root / name)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,7 @@ from blake3 import blake3
 
 from recovery.checkpoint import narrow
 from recovery.checkpoint.errors import CheckpointInvalid
-from recovery.checkpoint.files import Disk, Readable, created
+from recovery.checkpoint.files import Bytes, Disk, Readable, created
 from recovery.checkpoint.header import PREFIX, WIDTHS, Placed, header_length, write_header
 from recovery.checkpoint.limits import Limits, at_most
 from recovery.checkpoint.manifest import FileEntry, digest
@@ -31,6 +32,8 @@ PIECE: Final = 1 << 20  # bytes: fits into a core's own cache, so that three loo
 SMALL: Final = 1 << 17  # bytes: copying so many costs less than the calls that it saves
 
 AHEAD: Final = 8 << 20  # bytes after which the device may begin, so that it works while the next ones are hashed
+
+KNOWN_TENSORS: Final = 1024  # of a shard whose header is kept
 
 SAMPLES: Final = 8  # places of a shard that are kept for reading back
 SAMPLE_BYTES: Final = 4096
@@ -46,11 +49,11 @@ DTYPES: Final[dict[str, np.dtype[Any]]] = {
 _CODES: Final = {np.dtype(dtype).newbyteorder("<"): code for code, dtype in DTYPES.items()}
 
 
-def code_of(array: Array, *, where: str) -> str:
+def code_of(dtype: np.dtype[Any], *, where: str) -> str:
     """The dtype as safetensors writes it. Raises CheckpointInvalid(reason="dtype")."""
-    code = _CODES.get(array.dtype) or _CODES.get(array.dtype.newbyteorder("<"))
+    code = _CODES.get(dtype) or _CODES.get(dtype.newbyteorder("<"))
     if code is None or code not in WIDTHS:
-        problem = f"arrays of {array.dtype} cannot be saved; there are {', '.join(str(dtype) for dtype in _CODES)}"
+        problem = f"arrays of {dtype} cannot be saved; there are {', '.join(str(dtype) for dtype in _CODES)}"
         raise CheckpointInvalid(where=where, problem=problem, reason="dtype")
     return code
 
@@ -89,25 +92,38 @@ class Gathered:
 
 def gather_shard(name: str, arrays: Mapping[str, Array], limits: Limits) -> Gathered:
     """The bytes of a shard that is to be written with something else. Raises CheckpointInvalid(reason="finite" or "dtype"), LimitExceeded."""
-    header, order, _ = _begun(name, arrays, limits)
-    data = bytearray(header)
+    header, order, size = _begun(name, arrays, limits)
+    content = b"".join([header, *(_raw(arrays[each]) for each in order)])
+    at = len(header)
     for dtype, same in groupby(order, key=lambda each: arrays[each].dtype):  # one look at the numbers of many small arrays
-        names, begin = list(same), len(data)
-        for each in names:
-            data += _little(arrays[each]).tobytes()
-        together = np.frombuffer(data, dtype.newbyteorder("<"), offset=begin) if len(data) > begin else np.empty(0)
-        if not is_finite(together):
+        names = list(same)
+        count = sum(arrays[each].size for each in names)
+        if not is_finite(np.frombuffer(content, dtype.newbyteorder("<"), count, at) if count else np.empty(0)):
             for each in names:
                 require_finite(arrays[each], where=f"{name}, {each}")
-        del together  # or the buffer could not grow
-    return Gathered(Written(FileEntry(name, len(data), digest(data)), header), bytes(data))
+        at += count * dtype.itemsize
+    return Gathered(Written(FileEntry(name, size, digest(content)), header), content)
+
+
+def _raw(array: Array) -> Bytes:
+    """The elements in C order, little endian: an array whose memory is just that, or a copy."""
+    return array if array.flags.c_contiguous and array.dtype.isnative and sys.byteorder == "little" else _little(array).tobytes()
 
 
 def _begun(name: str, arrays: Mapping[str, Array], limits: Limits) -> tuple[bytes, list[str], int]:
     """(a shard's first bytes, the names in the order of their data, its size in bytes)."""
-    header, order = write_header({each: (code_of(array, where=f"{name}, {each}"), array.shape) for each, array in arrays.items()})
+    layout = tuple((each, array.dtype, array.shape) for each, array in arrays.items())
+    header, order = _known(name, layout) if len(layout) <= KNOWN_TENSORS else _headed(name, layout)
     at_most(len(header) - PREFIX, limits.header_bytes, where=name, what="the size of its header in bytes (header_bytes)")
     return header, order, len(header) + sum(array.nbytes for array in arrays.values())
+
+
+def _headed(name: str, layout: tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]) -> tuple[bytes, list[str]]:
+    return write_header({each: (code_of(dtype, where=f"{name}, {each}"), shape) for each, dtype, shape in layout})
+
+
+_known = lru_cache(maxsize=8)(_headed)
+"""The same header for as long as a run saves the same tensors. Shards are few, and those of a save not many more than processors."""
 
 
 def _pour(disk: Disk, file: int, name: str, arrays: Mapping[str, Array], limits: Limits) -> Written:

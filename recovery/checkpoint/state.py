@@ -7,7 +7,7 @@ strings, numbers with a point are hexadecimal, both under a tag; what has no suc
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from recovery.checkpoint import strict
@@ -20,6 +20,8 @@ _INT: Final = "$int"
 _FLOAT: Final = "$float"
 _DICT: Final = "$dict"
 _DIGITS_MAX: Final = 400  # of one integer; a generator's state has some 40
+_HEX_MAX: Final = 40  # characters of a number in hexadecimal; it has 24 at most
+_LISTS: Final = (list, tuple)
 _BITS_MAX: Final = 1320  # so that no more digits are written than are read
 
 
@@ -59,8 +61,10 @@ def seal(value: Any, path: Path = ()) -> JSON:
         return value if -INTEGER_MAX < value < INTEGER_MAX else {_INT: str(value)}
     if value is None or kind is bool:
         return value
-    if isinstance(value, list | tuple):
-        return [seal(item, (path, index)) for index, item in enumerate(value)]
+    if kind is dict:
+        return _seal_mapping(value, path)
+    if isinstance(value, _LISTS):
+        return _seal_many(value) or [seal(item, (path, index)) for index, item in enumerate(value)]
     if isinstance(value, Mapping):
         return _seal_mapping(value, path)
     raise _refused(path, f"{kind.__name__} is no plain value; use numbers, strings, lists, mappings or an array")
@@ -81,10 +85,37 @@ def unseal(stored: JSON, path: Path = ()) -> Any:
                 raise _refused(path, f"{tag[:20]!r} is no tag")
         return {key: unseal(item, (path, key)) for key, item in stored.items()}
     if isinstance(stored, list):
-        return [unseal(item, (path, index)) for index, item in enumerate(stored)]
+        return _unseal_many(stored) or [unseal(item, (path, index)) for index, item in enumerate(stored)]
     if isinstance(stored, float):
         raise _refused(path, "it is a number with a point that is not written in hexadecimal")
     return stored
+
+
+def _seal_many(values: Sequence[Any]) -> list[JSON]:
+    """Of numbers of one type, as histories and generators have them; nothing if one of them has to be looked at alone."""
+    kinds = set(map(type, values))
+    if kinds == {float} and all(map(math.isfinite, values)):
+        return [{_FLOAT: text} for text in map(float.hex, values)]
+    if kinds == {int} and min(values) > -INTEGER_MAX and max(values) < INTEGER_MAX:
+        return list(values)
+    return []
+
+
+def _unseal_many(stored: list[Any]) -> list[Any]:
+    """What `_seal_many` made; nothing if one of them has to be looked at alone."""
+    kinds = set(map(type, stored))
+    if kinds == {int}:
+        return stored
+    if kinds != {dict} or set(map(len, stored)) != {1} or not all(_FLOAT in each for each in stored):
+        return []
+    texts = [each[_FLOAT] for each in stored]
+    if set(map(type, texts)) != {str} or max(map(len, texts)) > _HEX_MAX:
+        return []
+    try:
+        numbers = list(map(float.fromhex, texts))
+    except (ValueError, OverflowError):
+        return []
+    return numbers if list(map(float.hex, numbers)) == texts and all(map(math.isfinite, numbers)) else []
 
 
 def _text(value: str, path: Path) -> str:
@@ -116,7 +147,7 @@ def _integer(inner: Any, path: Path) -> int:
 
 
 def _number(inner: Any, path: Path) -> float:
-    if isinstance(inner, str) and len(inner) <= 40:
+    if isinstance(inner, str) and len(inner) <= _HEX_MAX:
         try:
             value = float.fromhex(inner)
         except (ValueError, OverflowError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol
 
 from recovery.checkpoint import learning
@@ -63,6 +64,9 @@ class Checkpoint:
 
 CheckShard = Callable[[bytes, int], Mapping[str, Placed]]
 
+Parts = Callable[[], Mapping[str, Array]]
+"""Gives the places that a shard fills, by key; asked of by whoever fills them."""
+
 
 class Evidence(Protocol):
     """Where the facts about one checkpoint come from. Methods are called in this order, each after what bounds it was checked."""
@@ -88,7 +92,7 @@ class Evidence(Protocol):
         """By tensor, of these dtypes and shapes; filled by `shard`."""
         ...
 
-    def shards(self, work: Mapping[FileEntry, tuple[CheckShard, Mapping[str, Array]]]) -> Mapping[str, Read]:
+    def shards(self, work: Mapping[FileEntry, tuple[CheckShard, Parts]]) -> Mapping[str, Read]:
         """Read the shards: show each header to its check, fill its parts, by key. By file name."""
         ...
 
@@ -108,11 +112,11 @@ def validate(
         raise CheckpointInvalid(
             where=where, problem="its tensors are not those of this state (names, dtypes or shapes)", reason="unfit"
         )
-    shapes = {each: (tensor.dtype, tensor.shape) for each, tensor in manifest.tensors.items()}
+    shapes = manifest.table.shapes
     arrays = evidence.arrays(shapes)
     _require_shapes(arrays, shapes, where)
     found = evidence.shards(
-        {entry: (check_of(manifest, entry, limits, where), _parts(manifest, entry, arrays)) for entry in manifest.shards()}
+        {entry: (check_of(manifest, entry, limits, where), partial(_parts, manifest, entry, arrays)) for entry in manifest.shards()}
     )
     for entry in manifest.shards():
         require_digest(entry, found[entry.name].blake3, where)

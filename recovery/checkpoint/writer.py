@@ -76,7 +76,7 @@ class ShardWriter:
         if key in self._arrays:
             raise CheckpointInvalid(where=where, problem=f"a part at {list(offset)} was put already", reason="slices")
         self._arrays[key] = part
-        self._parts.append(Part(name, code_of(part, where=where), whole, Slice(file, key, offset, part.shape)))
+        self._parts.append(Part(name, code_of(part.dtype, where=where), whole, Slice(file, key, offset, part.shape)))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         with self._meeting.part():

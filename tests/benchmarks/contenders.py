@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 from safetensors.numpy import load_file
 
 from recovery.checkpoint import CheckpointStore, Learning
-from recovery.checkpoint.commit import balanced
+from recovery.checkpoint.outline import balanced
 from tests.benchmarks import peers, raw
 from tests.benchmarks.rounds import Contender
 from tests.benchmarks.states import small
@@ -22,7 +23,7 @@ DCP = ("torch DCP", "torch DCP, as it comes", "torch DCP, two threads")
 def commits(state: Learning, streams: int) -> tuple[list[Contender], dict[str, str]]:
     """(those that are there, the others with the reason)."""
     there, absent = peers.present()
-    parts = [list(part.values()) for part in balanced(state.arrays, streams)]
+    parts = _parts(state, streams)
     return [
         Contender(OURS, lambda directory: _store(directory, state, "sample"), durable=True),
         Contender(f"{OURS}, everything read back", lambda directory: _store(directory, state, "full"), every=3, durable=True),
@@ -34,6 +35,12 @@ def commits(state: Learning, streams: int) -> tuple[list[Contender], dict[str, s
         ),
         *(Contender(name, _with(save, state.arrays), 3 if name in peers.SLOW else 1) for name, save in there.items()),
     ], absent
+
+
+def _parts(state: Learning, streams: int) -> list[list[np.ndarray]]:
+    """The arrays as the store divides them among its streams."""
+    sizes = {name: array.nbytes for name, array in state.arrays.items()}
+    return [[state.arrays[name] for name in part] for part in balanced(sizes, streams)]
 
 
 def _store(directory: Path, state: Learning, policy: str) -> Callable[[], Path]:
@@ -50,7 +57,7 @@ def _with(save: peers.Save, arrays: peers.Arrays) -> Callable[[Path], Callable[[
 
 def loads(place: Path, state: Learning) -> list[Contender]:
     """Of what is written below `place` first."""
-    parts = [list(part.values()) for part in balanced(state.arrays, 2)]
+    parts = _parts(state, 2)
     bare = raw.write(place, parts)
     store = CheckpointStore(place / "store")
     saved = store.save(state)

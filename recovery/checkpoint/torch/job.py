@@ -244,4 +244,4 @@ def _other_groups() -> CheckpointInvalid:
 
 
 def _tensor(array: Any) -> torch.Tensor:
-    return tensor_of(array.copy(), code_of_array(array, where="arrays"))
+    return tensor_of(array.copy(), code_of_array(array.dtype, where="arrays"))

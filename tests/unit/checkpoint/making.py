@@ -79,7 +79,7 @@ def cut(
             slices.append(Slice(shard_name(number, writers), name, offset, piece.shape))  # empty ones too
             parts[number][name] = np.ascontiguousarray(piece).reshape(piece.shape)
             at += piece.shape[axis] if array.ndim > axis else 0
-        tensors[name] = TensorEntry(code_of(array, where=name), array.shape, tuple(slices))
+        tensors[name] = TensorEntry(code_of(array.dtype, where=name), array.shape, tuple(slices))
     written = attempt.write_shards(parts, store.place.limits, streams=1)
     files = (*(each.entry for each in written), attempt.write_state(states.to_bytes(state or {}, store.place.limits)))
     sequence = len(store.scan())  # the attempt is there already

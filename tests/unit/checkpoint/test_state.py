@@ -125,3 +125,32 @@ def test_depth_and_size_are_bounded() -> None:
         state.to_bytes(nested, LIMITS)
     with pytest.raises(LimitExceeded):
         state.to_bytes("x" * 100, Limits(state_bytes=50))
+
+
+BOUNDS = [2**53 - 1, 1 - 2**53, 2**53, -(2**53), 0]
+
+numbers = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=8) | st.lists(
+    st.sampled_from(BOUNDS) | st.integers(), min_size=1, max_size=8
+)
+
+
+@given(numbers, st.none() | st.booleans() | st.just(1.5) | st.just(3), st.integers(0, 8))
+def test_many_numbers_are_written_as_one_by_one_whatever_is_among_them(many: list[Any], odd: Any, at: int) -> None:
+    for mixed in (many, [*many[:at], odd, *many[at:]]):
+        assert state.seal(mixed) == [state.seal(each) for each in mixed]
+        assert difference(mixed, state.unseal(state.seal(mixed)), "$") is None
+    assert state.seal(tuple(many)) == state.seal(many)
+
+
+@pytest.mark.parametrize("bad", [float("inf"), float("nan"), 1 << 2000, {1}])
+def test_of_many_numbers_the_one_that_is_refused_is_named(bad: Any) -> None:
+    with pytest.raises(CheckpointInvalid, match=r"\$\.loss\[2\]"):
+        state.seal({"loss": [1.0, 2.0, bad] if type(bad) is float else [1, 2, bad]})
+
+
+@pytest.mark.parametrize("bad", ["0x1.8p1", "3.0", "inf", "nan", "0x1.0p+99999", "0x" + "0" * 50, "", 3, None, ["0x0.0p+0"]])
+def test_of_many_numbers_the_one_that_is_not_as_it_would_be_written_is_named(bad: Any) -> None:
+    whole = state.seal([1.5, 2.5, 3.5])
+    assert isinstance(whole, list)
+    with pytest.raises(CheckpointInvalid, match=r"\[1\]"):
+        state.unseal([whole[0], {"$float": bad}, whole[2]])
