@@ -67,6 +67,16 @@ def worker(
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="End by itself once nothing is due and nothing at work.")
     ] = False,
+    patience: Annotated[
+        float | None,
+        typer.Option(
+            "--patience",
+            metavar="SECONDS",
+            min=0,
+            max=_SECONDS_MAX,
+            help="For how long a run that is at work waits for a database that does not answer. Default: for as long as it takes.",
+        ),
+    ] = None,
     app: App = None,
     db: Db = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line on stdout, one for each event.")] = False,
@@ -85,6 +95,7 @@ def worker(
             crashes=crashes,
             drain=timedelta(seconds=drain),
             until_idle=until_idle,
+            patience=None if patience is None else timedelta(seconds=patience),
         )
         return work(output, common.target(), working, health)
 

@@ -24,6 +24,7 @@ from recovery.definitions.call import Call
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.replies import error_name, message_of
 from recovery.drivers.beating import Aside, Beats, silence_of
+from recovery.drivers.patience import Patience
 from recovery.drivers.riding import Watchman
 from recovery.drivers.strands import Strands, Threads
 from recovery.drivers.watching import Watch
@@ -67,6 +68,7 @@ class Surroundings:
     draw: Callable[[], int] = lambda: secrets.randbits(128)
     unwanted: Callable[[str], bool] = lambda run_id: False  # noqa: ARG005  # whether a run was cancelled or taken over, as far as is known here
     handing_back: Callable[[], bool] = lambda: False  # whether nothing is to begin here any more, and runs are to be let go
+    patience: Patience | None = None  # with a store that does not answer; None: as long as the store's own retries last
     at_once: int | None = None  # branches of one gather; None: 32 threads in a `def` workflow, all in an `async def`
     watchman: Watchman | None = (
         None  # sees to it that nothing rides for too long; None: in simulations it does until the run's next entries

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from recovery.core.entries import Answered
-from recovery.core.errors import InvariantViolated, RunLeftBehind, UsageError
+from recovery.core.errors import InvariantViolated, RunLeftBehind, StoreUnavailable, UsageError
 from recovery.core.gathering import Waiting
 from recovery.core.operations import (
     Append,
@@ -49,6 +49,7 @@ from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import IN_WORKFLOW
 from recovery.drivers.asking import Surroundings, called_too_late, failed_decision
 from recovery.drivers.handing import HandedBack, begins
+from recovery.drivers.patience import repeatable
 from recovery.drivers.riding import Watchman
 from recovery.drivers.session import Session
 from recovery.drivers.watching import Watch
@@ -111,12 +112,32 @@ class Driver(ABC):
                 self._left = False  # other branches go on
                 raise left.error from left
             try:
-                resume, came = procedure.send, await self._carry_out(operation)
+                try:
+                    resume, came = procedure.send, await self._carry_out(operation)
+                except StoreUnavailable as error:
+                    resume, came = procedure.send, await self._again(operation, error)
             except GeneratorExit as error:
                 self._left = True
                 resume, came = procedure.throw, _Left(error)
             except BaseException as error:  # noqa: BLE001  # all of it belongs to the procedure
                 resume, came = procedure.throw, error
+
+    async def _again(self, operation: Op[Any], error: StoreUnavailable) -> Any:
+        """Wait out an outage of the store, and have the same done once it answers. Raises its last error where nobody waits for it, or not for so long."""
+        surroundings, boot_us = self.surroundings, self.surroundings.clock.boot_us
+        patience, began_us, times = surroundings.patience, boot_us(), 0
+        if patience is None or self._left or not repeatable(operation):
+            raise error
+        logger("waiting").warning("the database does not answer", run_id=self._run_id, problem=str(error))
+        with patience.counted():
+            while patience.lasts(boot_us() - began_us) and not surroundings.handing_back():
+                times += 1
+                await self._pause(patience.pause_seconds(times))
+                try:
+                    return await self._carry_out(operation)
+                except StoreUnavailable as again:
+                    error = again
+        raise error
 
     def _check_ours(self, operation: Op[Any]) -> None:
         """Whether this process is to carry it out. Raises RunLeftBehind, HandedBack."""

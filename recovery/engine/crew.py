@@ -10,11 +10,14 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any, Protocol
 
 from recovery.core.operations import Op
+from recovery.drivers.asking import Surroundings
 from recovery.drivers.asynchronous import AsyncDriver
+from recovery.drivers.patience import Patience
 from recovery.drivers.sync import SyncDriver, finish
 from recovery.engine.wiring import Wiring
 
@@ -35,16 +38,17 @@ class Crew(Protocol):
         """No more is handed over; called when nothing is at work."""
 
 
-def crew(engine: Wiring, size: int) -> Crew:
-    """One for as many procedures at a time."""
-    return LoopCrew(engine) if engine.is_async else ThreadCrew(engine, size)
+def crew(engine: Wiring, size: int, patience: Patience) -> Crew:
+    """One for as many procedures at a time. patience: with a database that does not answer."""
+    surroundings = replace(engine.surroundings(), patience=patience)
+    return LoopCrew(surroundings) if engine.is_async else ThreadCrew(surroundings, size)
 
 
 class ThreadCrew:
     """For `def` workflows: a thread each."""
 
-    def __init__(self, engine: Wiring, size: int) -> None:
-        self._engine = engine
+    def __init__(self, surroundings: Surroundings, size: int) -> None:
+        self._surroundings = surroundings
         self._handed: SimpleQueue[tuple[Callable[[], Procedure], Future[Any]] | None] = SimpleQueue()
         named = (f"recovery-worker-{number}" for number in range(size))
         self._threads = [threading.Thread(target=self._work, name=name, daemon=True) for name in named]
@@ -69,7 +73,7 @@ class ThreadCrew:
         while (handed := self._handed.get()) is not None:
             procedure, future = handed
             try:
-                came = finish(SyncDriver(self._engine.surroundings()).drive(procedure()))
+                came = finish(SyncDriver(self._surroundings).drive(procedure()))
             except BaseException as error:  # noqa: BLE001  # it belongs to whoever waits for the future
                 future.set_exception(error)
             else:
@@ -80,8 +84,8 @@ class ThreadCrew:
 class LoopCrew:
     """For `async def` workflows: one event loop in a thread of its own."""
 
-    def __init__(self, engine: Wiring) -> None:
-        self._engine = engine
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._surroundings = surroundings
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._thread = threading.Thread(target=self._turn, name="recovery-worker-loop", daemon=True)
@@ -102,7 +106,7 @@ class LoopCrew:
         assert task is not None
         self._tasks.add(task)
         try:
-            return await AsyncDriver(self._engine.surroundings()).drive(procedure())
+            return await AsyncDriver(self._surroundings).drive(procedure())
         finally:
             self._tasks.discard(task)
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from recovery.claims import World
 from recovery.core.contracts import microseconds
+from recovery.core.errors import StoreUnavailable
 from recovery.core.ids import Epoch
 from recovery.crashpoints import around
 from recovery.engine.wiring import Wiring
@@ -41,6 +42,10 @@ class Watch:
         """Until the next look at them."""
         return 0 if self._looked_us is None else max(0, self._looked_us + self._every_us - boot_us)
 
+    def forget(self) -> None:
+        """We could not look for a while, and they could not renew: nobody's silence until now says anything."""
+        self._seen = {}
+
     def taken(self, world: World, wanted: Wanted) -> Iterator[RunRow]:
         """Claim the wanted runs whose owners are gone, one after the other, if it is time to look. The first look finds those of dead processes."""
         boot_us = self._engine.clock.boot_us()
@@ -50,7 +55,7 @@ class Watch:
         taken = 0
         seen: dict[str, _Seen] = {}
         after = ("", "")
-        while page := self._engine.journal.owned(after, PAGE):
+        while page := self._page(after):
             for row in page:
                 assert row.owner is not None
                 if not self._gone(row, row.owner, seen, boot_us) or taken >= wanted.limit or not wants(wanted, row):
@@ -62,6 +67,13 @@ class Watch:
                     yield claimed
             after = (page[-1].queue, page[-1].run_id)
         self._seen = seen
+
+    def _page(self, after: tuple[str, str]) -> list[RunRow]:
+        try:
+            return self._engine.journal.owned(after, PAGE)
+        except StoreUnavailable:
+            self.forget()
+            raise
 
     def _gone(self, row: RunRow, owner: Owner, seen: dict[str, _Seen], boot_us: int) -> bool:
         if self._engine.proven_dead(owner):

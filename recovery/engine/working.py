@@ -18,10 +18,11 @@ from typing import Any, Final
 from recovery import reconciler
 from recovery.core.contracts import microseconds
 from recovery.core.entries import Override
-from recovery.core.errors import DefinitionError, LeaseUnavailable, RecoveryError, StoreUnavailable
+from recovery.core.errors import DefinitionError, OwnershipError, RecoveryError, StoreUnavailable
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered
 from recovery.drivers.handing import HandedBack
+from recovery.drivers.patience import Patience
 from recovery.engine.crew import crew
 from recovery.engine.setbacks import Setbacks
 from recovery.engine.watch import Watch
@@ -41,7 +42,8 @@ HAND_BACK_SECONDS: Final = 5.0
 class Working:
     """How a worker works. concurrency: runs at a time; queues: those that it serves, None: all; poll: how often it looks while nobody tells it that
     something is due; keep: how long a run may wait for a named time without being let go; crashes: how many workers in a row a run may end before it is
-    quarantined; drain: how long runs may go on once the worker is to end, before they are handed back; until_idle: end by itself once nothing is due."""
+    quarantined; drain: how long runs may go on once the worker is to end, before they are handed back; until_idle: end by itself once nothing is due; patience: for how
+    long a run that is at work waits for a database that does not answer, None: for as long as it takes."""
 
     concurrency: int = 8
     queues: tuple[str, ...] | None = None
@@ -50,6 +52,7 @@ class Working:
     crashes: int = 5
     drain: timedelta = timedelta(seconds=30)
     until_idle: bool = False
+    patience: timedelta | None = None
 
     def __post_init__(self) -> None:
         none = timedelta(0)
@@ -59,6 +62,12 @@ class Working:
             ("keep", self.keep < none, "it is negative", "Zero keeps none."),
             ("crashes", self.crashes < 1, "no run could ever be taken over", "Allow one or more."),
             ("drain", self.drain < none, "it is negative", "Zero hands back at once."),
+            (
+                "patience",
+                self.patience is not None and self.patience < none,
+                "it is negative",
+                "Zero waits for no longer than the store does.",
+            ),
         ):
             if wrong:
                 raise DefinitionError(what="worker", name=field, problem=problem, advice=advice)
@@ -76,15 +85,17 @@ class Worker:
         self._setbacks = Setbacks()
         self._watch = Watch(engine)
         self._budget = replace(engine.budget, max_wait=working.keep, max_answer_wait=timedelta(0))
+        self._patience = Patience(working.patience)
         self._stopping = False
+        self._unreachable = 0
         self._next_due_us: int | None = None
         self.turned_us = engine.clock.boot_us()
         self.reached = False
 
     @property
     def ready(self) -> bool:
-        """Whether the database answered when it was last looked at, and runs are still taken."""
-        return self.reached and not self._stopping
+        """Whether the database answered when it was last looked at, no run waits for it, and runs are still taken."""
+        return self.reached and not self._stopping and not self._patience.waiting
 
     @property
     def at_work(self) -> int:
@@ -106,7 +117,7 @@ class Worker:
 
     def work(self) -> bool:
         """Until `stop`. Whether everything that was at work came to an end of its own, or was handed back."""
-        self._crew = crew(self._engine, self._working.concurrency)
+        self._crew = crew(self._engine, self._working.concurrency, self._patience)
         while not self._stopping:
             self.turned_us = self._engine.clock.boot_us()
             self._look()
@@ -129,6 +140,8 @@ class Worker:
 
     def _look(self) -> None:
         free = self._working.concurrency - len(self._at_work)
+        if self._patience.waiting:
+            self._watch.forget()  # they cannot renew either
         if free < 1:
             return
         try:
@@ -136,9 +149,14 @@ class Worker:
         except StoreUnavailable as error:
             self.reached = False
             self._next_due_us = None
-            self._tell("unreachable", {"problem": str(error)})
+            if not self._unreachable:
+                self._tell("unreachable", {"problem": str(error)})
+            self._unreachable += 1
         else:
             self.reached = True
+            if self._unreachable:
+                self._tell("reached again", {"looks": self._unreachable})
+            self._unreachable = 0
 
     def _take(self, free: int) -> None:
         """Each is started as it is claimed: the next claim may raise, and of what was only claimed nobody would renew the lease."""
@@ -178,6 +196,8 @@ class Worker:
 
     def _pause_seconds(self) -> float:
         """Until the next look. A full worker is woken by the first run that ends."""
+        if self._unreachable:
+            return max(self._working.poll.total_seconds(), self._patience.pause_seconds(self._unreachable))
         if len(self._at_work) >= self._working.concurrency:
             return self._working.poll.total_seconds()
         pauses = [microseconds(self._working.poll), self._watch.due_in_us(self.turned_us), self._setbacks.due_in_us(self.turned_us)]
@@ -210,8 +230,10 @@ class Worker:
             self._came(row, future.result())
         except (HandedBack, CancelledError):
             self._tell("handed back", {"run_id": row.run_id})
-        except LeaseUnavailable as error:
+        except OwnershipError as error:
             self._tell("lost", {"run_id": row.run_id, "problem": str(error)})
+        except StoreUnavailable as error:  # says nothing about the run, which is due once the database answers
+            self._tell("interrupted", {"run_id": row.run_id, "problem": str(error)})
         except Exception as error:  # noqa: BLE001  # of this run: it is open still, and is tried again later and later
             self._refused(row, error)
         except BaseException as error:  # noqa: BLE001  # user code that wants to end the process ends its own run's turn
