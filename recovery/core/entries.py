@@ -9,10 +9,13 @@ On the happy path one effect is two rows: an intent with its first attempt, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import StrEnum
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
+
+from recovery.core.values import value
 
 JSON: TypeAlias = Any  # values that `codec` produced: None, bool, int, float, str, list and dict with string keys
 
@@ -81,7 +84,7 @@ class OutcomeKind(StrEnum):
     CANCELLED = "cancelled"  # only a run's own outcome: nobody wants it any more
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Answered:
     """An answer in its stored form. `original`: this is the first reply, not the object's present state."""
 
@@ -98,7 +101,7 @@ class Answered:
     cause: str = ""  # the class under which the effect's retry policy knows this failure; "" for none
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """One sending of an intent, durable before its first byte. `purpose`: send, resend, close or cancel."""
 
@@ -110,7 +113,7 @@ class Attempt:
     epoch: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Observation:
     step: str
     source: Source
@@ -124,7 +127,7 @@ class Observation:
     by_operator: bool = False  # a person had it asked: it tells what any answer tells, and costs the run's own recovery nothing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Verdict:
     step: str
     row: str  # the name of the row that matched
@@ -136,7 +139,7 @@ class Verdict:
     evidence: tuple[int, ...] = ()  # sequence numbers of what contradicts a recorded outcome
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Settled:
     """The first durable outcome of a step, or of the run itself (step ""). Final."""
 
@@ -154,7 +157,7 @@ class Settled:
     observation: Observation | None = None  # settled in the same row
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Opened:
     workflow: str
     version: str
@@ -216,7 +219,7 @@ FORMS: Final = {
 """What a decision can be, for people: a function's choice, or a fact that the run itself draws or notes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Decision:
     step: str
     fingerprint: str  # of the arguments it was made from
@@ -226,7 +229,7 @@ class Decision:
     form: str = ""  # one of FORMS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Intent:
     step: str
     effect: str
@@ -264,7 +267,7 @@ class Verb(StrEnum):
     RESTART = "restart"  # a new generation begins at a step; what was recorded from there on is superseded, on these terms
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Override:
     """What a person ordered, and why; the run itself is step ""."""
 
@@ -311,9 +314,12 @@ _TUPLES: Final = {"assumptions", "evidence", "dropped"}
 
 
 _INSIDE: Final = frozenset({Attempt, Observation, Answered})  # entries that others hold
-_DEFAULTS: Final[dict[type, tuple[tuple[str, Any], ...]]] = {
-    cls: tuple((item.name, item.default) for item in fields(cls)) for cls in {*KINDS.values(), *_INSIDE}
+_CLASSES: Final = frozenset({*KINDS.values(), *_INSIDE})
+_FIELDS: Final[dict[type, tuple[Callable[[Any], tuple[Any, ...]], tuple[tuple[str, Any], ...]]]] = {
+    cls: (attrgetter(*(item.name for item in fields(cls))), tuple((item.name, item.default) for item in fields(cls)))
+    for cls in _CLASSES
 }
+"""By class: what reads all its fields at once, and their names and defaults."""
 
 
 def kind_of(entry: Entry) -> str:
@@ -342,14 +348,15 @@ def latest_us(entry: Entry) -> int:
 
 def encode(entry: Entry | Answered) -> dict[str, JSON]:
     """The entry's body as plain JSON. Defaults are left out; the step is stored beside the body."""
+    values, names = _FIELDS[type(entry)]
     body: dict[str, JSON] = {}
-    for name, default in _DEFAULTS[type(entry)]:
-        value = getattr(entry, name)
-        if value == default and type(value) is type(default):
+    for (name, default), held in zip(names, values(entry), strict=True):
+        if held is default or (held == default and type(held) is type(default)):
             continue
-        if type(value) in _INSIDE:
-            value = encode(value)
-        body[name] = list(value) if isinstance(value, tuple) else value
+        kind = type(held)
+        body[name] = (
+            held if kind is str or kind is int else encode(held) if kind in _INSIDE else list(held) if kind is tuple else held
+        )
     return body
 
 
@@ -382,5 +389,5 @@ def _reading(cls: type, name: str) -> Callable[[JSON], Any] | None:
     return _ENUMS.get((cls, name)) or (tuple if name in _TUPLES else None)
 
 
-_READINGS: Final = {cls: {item.name: _reading(cls, item.name) for item in fields(cls)} for cls in _DEFAULTS}
+_READINGS: Final = {cls: {item.name: _reading(cls, item.name) for item in fields(cls)} for cls in _CLASSES}
 """By class and field, worked out once: each row of a run passes here each time that the run is read."""

@@ -7,7 +7,7 @@ changes only when a named time passes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from recovery.core.contracts import Contract, Kind, Replay, microseconds
@@ -33,6 +33,7 @@ from recovery.core.timing import (
 )
 from recovery.core.trust import weaker, weakest
 from recovery.core.trying import attempts_left, given_up
+from recovery.core.values import value
 
 __all__ = ["Situation", "Timing", "Weighed", "answer_due", "back_off_until", "cancels", "examine", "weaker", "weigh"]
 
@@ -43,7 +44,7 @@ _TRIES: Final = frozenset({Source.REPLY, Source.PROBE, Source.CLOSE, Source.CANC
 _DOUBLINGS_MAX: Final = 62
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Weighed:
     """Facts, and what they rest on."""
 
@@ -116,7 +117,7 @@ def answer_due(step: EffectStep) -> int | None:
     return max(open_ends, default=None)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Weighing:
     step: EffectStep
     situation: Situation

@@ -8,10 +8,11 @@ combinations for which `Facts.valid` holds, fewer than 200,000, so that tests ju
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
 from typing import Final
+
+from recovery.core.values import value
 
 
 class Finding(StrEnum):
@@ -104,7 +105,7 @@ SELF_EVIDENT: Final = frozenset(Finding) - {
 UNUSABLE: Final = frozenset({Resend.CLOSED, Resend.CACHED_FAILURE, Resend.EXPIRED})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Everything `judge` looks at.
 

@@ -7,7 +7,7 @@ operator's word never outweighs an environment's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from recovery.core.contracts import Contract, Deletion, Enforced, Kind, Replay
@@ -33,6 +33,7 @@ from recovery.core.timing import (
     replies,
     tombstones,
 )
+from recovery.core.values import value
 
 RECEIPTS: Final = frozenset({AnswerKind.FOUND, AnswerKind.UNSTORABLE, AnswerKind.GONE})
 _HAPPENED: Final = frozenset({OutcomeKind.APPLIED, OutcomeKind.APPLIED_WITHOUT_VALUE, OutcomeKind.MIXED})
@@ -43,7 +44,7 @@ _FOUND_NOTHING: Final = NOTHING_DONE | {AnswerKind.ABSENT, AnswerKind.IN_FLIGHT}
 Findings = dict[Finding, tuple[Noted, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Reading:
     """A step's evidence, read under one contract. exposed: its attempts that may have acted or may still act, found once, since every
     receipt and every absence is held against them. cancels: the numbers of its cancels by key; undoing: of those that may have found something."""

@@ -8,7 +8,7 @@ same judgement; a settled step is never settled again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from recovery.core.contracts import Contract, Lookup
@@ -19,6 +19,7 @@ from recovery.core.facts import Facts, Finding
 from recovery.core.history import EffectStep, Noted
 from recovery.core.rows import Action, ParkingReason, Reason, Row
 from recovery.core.timing import Timing, send_until_us
+from recovery.core.values import value
 from recovery.core.verdicts import judge
 
 Outcome: TypeAlias = dict[str, Any]
@@ -34,7 +35,7 @@ _BY_FINDING: Final = frozenset({*range(1, 20), 21, 29})
 """Rows that rest on the finding's own observations; the others rest on everything observed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """A row, applied to a step.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from recovery.core.compensation import own_effect
 from recovery.core.contracts import Contract
@@ -59,6 +59,7 @@ from recovery.core.request import Request, holding
 from recovery.core.resting import Rest
 from recovery.core.riding import may_ride
 from recovery.core.rows import Action, ParkingReason
+from recovery.core.straight import Straight
 from recovery.core.timing import CANCELLING, CLOSING, possibly_sent
 from recovery.core.trying import paced
 
@@ -81,6 +82,7 @@ class Machine(Execution):
     holds: contracts under which nothing is sent, by digest or name, as they were last read; asked for at each judgement.
     heard: orders about the run, as they were last read; those that its history has not taken in yet are, at its next step.
     requests: what the workflow asked for, by step. kin: its children. mail: what it waits for from outside.
+    straight: whether ordinary steps are judged by what was said of the first of their kind. Only tests, which compare, say no.
     """
 
     epoch: Epoch
@@ -96,6 +98,8 @@ class Machine(Execution):
     requests: dict[str, Request] = field(default_factory=dict)
     kin: Kin = field(default_factory=Kin)
     mail: Mail = field(default_factory=Mail)
+    straight: ClassVar[bool] = True
+    _foreseen: Straight = field(init=False, default_factory=Straight)
 
     @property
     def calls(self) -> dict[str, Any]:
@@ -187,7 +191,10 @@ class Machine(Execution):
                 check_wanted(self, step)
             now_us = await Now()
             fresh = pending if isinstance(pending, Observation) else None
-            judgement = conclude(effect, self.situation(request, effect, now_us), fresh)
+            situation = self.situation(request, effect, now_us)
+            judgement = self._foreseen.judge(effect, situation, fresh) if self.straight else None
+            if judgement is None:
+                judgement = conclude(effect, situation, fresh)
             self.judgements.append((effect, judgement))
             match judgement.action:
                 case Action.DIVERGE:
@@ -220,7 +227,8 @@ class Machine(Execution):
     def situation(self, request: Request, effect: EffectStep, now_us: int) -> Situation:
         """What the step is judged in, as the workflow asks for it now."""
         pinned = self.contracts.get(effect.intent.contract, request.contract)
-        contracts = (pinned,) if pinned == request.contract else (pinned, request.contract)
+        same = pinned is request.contract or pinned == request.contract
+        contracts = (pinned,) if same else (pinned, request.contract)
         return Situation(
             now_us=now_us,
             contracts=contracts,

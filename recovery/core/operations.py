@@ -8,13 +8,14 @@ simulation, and nothing here does I/O.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, TypeVar
 
 from recovery.core.entries import JSON, Answered, Attempt, Entry, Intent, Settled, Status, kind_of
 from recovery.core.gathering import Waiting
 from recovery.core.heartbeats import Heard
 from recovery.core.ids import ROOT
+from recovery.core.values import value
 
 T = TypeVar("T")
 
@@ -28,17 +29,17 @@ class Op(Generic[T]):
         return (yield self)  # type: ignore[no-any-return]  # the driver feeds a T; generators cannot say so
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Now(Op[int]):
     """The wall clock, in microseconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Boot(Op[int]):
     """The boot clock, in microseconds: for durations, never for windows."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Append(Op[None]):
     """Make entries durable under the run's fence, all or none. Returns when they are.
 
@@ -53,12 +54,12 @@ class Append(Op[None]):
     rides: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Flush(Op[None]):
     """Make durable what rides, if anything does."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Send(Op[Answered]):
     """Perform the effect once, as the attempt that was just made durable."""
 
@@ -69,7 +70,7 @@ class Send(Op[Answered]):
     heard: Heard = field(default_factory=Heard)  # of its step, by earlier attempts and by this one
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Ask(Op[Answered]):
     """Ask the environment, read-only but for the fence: `epoch` is the asker's, for environments that raise theirs to it."""
 
@@ -78,7 +79,7 @@ class Ask(Op[Answered]):
     epoch: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Close(Op[Answered]):
     """Close the key, as the attempt that was just made durable."""
 
@@ -87,7 +88,7 @@ class Close(Op[Answered]):
     attempt: Attempt
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Cancel(Op[Answered]):
     """Undo what is found under the key, as the attempt that was just made durable, and say what it was."""
 
@@ -96,7 +97,7 @@ class Cancel(Op[Answered]):
     attempt: Attempt
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class HoldContract(Op[None]):
     """Hold a contract that turned out not to be true, until a person releases it. The same token again changes nothing."""
 
@@ -106,7 +107,7 @@ class HoldContract(Op[None]):
     token: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Decided:
     """What a deciding function gave, in stored form: a value, or the name of its error and a description.
 
@@ -118,14 +119,14 @@ class Decided:
     final: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Decide(Op[Decided]):
     """Let the user's function choose."""
 
     subject: Any
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Sleep(Op[None]):
     """Wait until the wall clock shows `until_us`, or something is heard; `why` is for the person who watches."""
 
@@ -134,7 +135,7 @@ class Sleep(Op[None]):
     heard: Callable[[], bool] = field(default=lambda: False, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Deliver(Op[None]):
     """Put a message of the run's own into its inbox, unless another one has its slot."""
 
@@ -146,7 +147,7 @@ class Deliver(Op[None]):
     token: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Poll(Op[None]):
     """Wait until the wall clock shows `until_us`, or `heard` says true of the store, which is asked now and then."""
 
@@ -155,57 +156,57 @@ class Poll(Op[None]):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Draw(Op[int]):
     """128 random bits."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Enter(Op[None]):
     """Wait until no other branch of this run appends. Every Enter is followed by a Leave."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Leave(Op[None]):
     """Let the next branch append."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Turn(Op[None]):
     """Wait until it is a step's turn to return."""
 
     waiting: Waiting
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Use(Op[T]):
     """Let `call` use the store. The async driver does it outside its event loop."""
 
     call: Callable[[Any], T]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Commit(Op[Any]):
     """Have the store make one append durable, together with whatever other runs append at the same time. Answered with its result."""
 
     append: Any  # the store's own form of it
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Returned:
     """The workflow's function has returned."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Raised:
     """The workflow's function has raised an ordinary exception of its own."""
 
     error: Exception
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Execute(Op[Returned | Raised]):
     """Run the workflow's function from its beginning, its steps going through `machine` and what becomes durable through `writer`.
 

@@ -6,15 +6,15 @@ Owns what would be written into a new intent, and which contracts a person may h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from recovery.core.contracts import Contract
 from recovery.core.entries import JSON, Intent
 from recovery.core.policy import Policy
+from recovery.core.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Request:
     """One effect as the workflow asks for it now: what would be written into a new intent, and what can be asked."""
 

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property
 from typing import Any, Final, Self
 
 from recovery.core.ids import digest_bytes
@@ -111,7 +111,7 @@ class Lookup:
     original: bool = True  # the receipt holds the first reply, not the object's present state
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Contract:
     """One environment's promise about one kind of effect. State it with the constructor of its class; one that is built by hand is checked
     where an effect is defined with it.
@@ -154,7 +154,7 @@ class Contract:
     batch: Batch = Batch.NONE  # whether one request carries several effects
     unstated: tuple[str, ...] = field(default=(), compare=False)  # fields left to their defaults
 
-    @property
+    @cached_property
     def keyed(self) -> bool:
         """Whether the environment itself keeps two sendings of one key from acting twice. A name does where it cannot be taken again."""
         named = self.kind in NAMES and self.window_us is not None
@@ -187,15 +187,10 @@ class Contract:
             values[name] = tuple(values.get(name, ()))
         return cls(**values)
 
-    @property
+    @cached_property
     def digest(self) -> str:
-        return _digest(self, self.unstated)
-
-
-@lru_cache(maxsize=1024)
-def _digest(contract: Contract, _unstated: tuple[str, ...]) -> str:
-    """Asked at each step. Contracts that differ in what was left unstated are equal, and have other digests."""
-    return contract_digest(contract.to_json())
+        """Asked at each step. Contracts that differ in what was left unstated are equal, and have other digests."""
+        return contract_digest(self.to_json())
 
 
 def contract_digest(body: Any) -> str:

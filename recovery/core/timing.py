@@ -12,7 +12,6 @@ than it was first seen, so that the true end is never sooner. A success or a rem
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Final
 
 from recovery.core.contracts import Contract, Deletion, Enforced, Kind, Lookup
@@ -20,6 +19,7 @@ from recovery.core.entries import AnswerKind, Attempt, Source
 from recovery.core.history import EffectStep, Noted
 from recovery.core.policy import Budget
 from recovery.core.trust import UNDECLARED
+from recovery.core.values import value
 
 CLOSING: Final = "close"
 SENDING: Final = "send"
@@ -37,7 +37,7 @@ SAYS_NOTHING: Final = frozenset({AnswerKind.UNREACHABLE, AnswerKind.IN_FLIGHT, A
 """Answers that tell nothing about earlier attempts; each is followed by a back-off."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Situation:
     """What a step is judged in, beside its own evidence.
 
@@ -63,7 +63,7 @@ class Situation:
     same_bytes: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True, kw_only=True)
 class Timing:
     """The named times of a step; None where a time does not exist.
 

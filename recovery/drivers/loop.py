@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from recovery.core.entries import Answered
 from recovery.core.errors import InvariantViolated, RunLeftBehind, StoreUnavailable, UsageError
@@ -91,6 +91,7 @@ class Driver(ABC):
 
     def __init__(self, surroundings: Surroundings, writer: Writer | None = None, run_id: str = "") -> None:
         self.surroundings = surroundings
+        self._clock = surroundings.clock
         self._writer = writer
         self._run_id = writer.run_id if writer else run_id
         self._pid = os.getpid()
@@ -112,10 +113,12 @@ class Driver(ABC):
                 self._left = False  # other branches go on
                 raise left.error from left
             try:
+                resume = procedure.send
                 try:
-                    resume, came = procedure.send, await self._carry_out(operation)
+                    if type(operation) is not Now or (came := self._read()) is None:  # asked most often, and mostly of this host
+                        came = await self._carry_out(operation)
                 except StoreUnavailable as error:
-                    resume, came = procedure.send, await self._again(operation, error)
+                    came = await self._again(operation, error)
             except GeneratorExit as error:
                 self._left = True
                 resume, came = procedure.throw, _Left(error)
@@ -139,52 +142,16 @@ class Driver(ABC):
                     error = again
         raise error
 
+    async def _carry_out(self, operation: Op[Any]) -> Any:
+        self._check_ours(operation)
+        return await self._CARRIERS[type(operation)](self, operation)
+
     def _check_ours(self, operation: Op[Any]) -> None:
         """Whether this process is to carry it out. Raises RunLeftBehind, HandedBack."""
         if (here := os.getpid()) != self._pid:  # both would send: the fence refuses one of them only after that
             raise RunLeftBehind(run_id=self._run_id, parent=self._pid, child=here)
         if self.surroundings.handing_back() and begins(operation):
             raise HandedBack
-
-    async def _carry_out(self, operation: Op[Any]) -> Any:
-        self._check_ours(operation)
-        match operation:
-            case Now():  # asked most often
-                return await self._now()
-            case Append():
-                return await self._append(operation)
-            case Commit():
-                return await self._commit(operation.append)
-            case Flush():
-                return await self.flush()
-            case Use():
-                return await self._use(operation.call)
-            case Boot():
-                return self.surroundings.clock.boot_us()
-            case HoldContract():
-                return await self._hold(operation)
-            case Send() | Ask() | Close() | Cancel():
-                return await self._ask(operation)
-            case Decide():
-                return await self._decide(operation.subject)
-            case Draw():
-                return self.surroundings.draw()
-            case Enter():
-                return await self._enter()
-            case Leave():
-                return self._leave()
-            case Turn():
-                return await self._turn(operation.waiting)
-            case Sleep():
-                return await self._sleep(operation)
-            case Deliver():
-                return await self._deliver(operation)
-            case Poll():
-                return await self._poll(operation)
-            case Execute():
-                return await self._execute(operation)
-            case _:
-                raise AssertionError(operation)
 
     async def _append(self, operation: Append) -> None:
         assert self._writer is not None
@@ -251,7 +218,8 @@ class Driver(ABC):
         with around("hold"):
             await self._use(lambda journal: journal.add_hold(hold))
 
-    async def _decide(self, deciding: Deciding) -> Decided:
+    async def _decide(self, operation: Decide) -> Decided:
+        deciding: Deciding = operation.subject
         with around("decide"):
             try:
                 value = await self._call(deciding.make, deciding.is_async, None, Watch())
@@ -268,7 +236,7 @@ class Driver(ABC):
             if not told:
                 logger("waiting").info(operation.why, seconds=round(seconds, 3))  # an engine that waits looks like one that hangs
                 told = True
-            if not self.surroundings.clock.skip(seconds):
+            if not self._clock.skip(seconds):
                 await self._pause(min(seconds, self.surroundings.nap_seconds_max))
             if self.surroundings.handing_back():
                 raise HandedBack
@@ -286,7 +254,7 @@ class Driver(ABC):
             seconds = self.surroundings.left(operation, await self._now())
             if not seconds:
                 return
-            if not self.surroundings.clock.skip(seconds):
+            if not self._clock.skip(seconds):
                 await self._pause(min(seconds, pause_seconds))
                 pause_seconds = min(2 * pause_seconds, POLL_SECONDS_MAX)
 
@@ -311,17 +279,27 @@ class Driver(ABC):
         await driver.end()
         return came
 
+    def _read(self) -> int | None:
+        """The wall clock, where reading it asks nobody. Which of its boot clock's readings it goes with is kept for the strand."""
+        clock = self._clock
+        if clock.asks():
+            return None
+        boot_us = clock.boot_us()  # first: a deadline that is measured from it is never too late
+        wall_us = clock.wall_us()
+        _READINGS.set((*_READINGS.get()[1 - READINGS_KEPT :], (clock, wall_us, boot_us)))
+        return wall_us
+
     async def _now(self) -> int:
         """The wall clock: as a use of the store where reading it asks a database."""
-        clock = self.surroundings.clock
-        boot_us = clock.boot_us()  # first: a deadline that is measured from it is never too late
+        clock = self._clock
+        boot_us = clock.boot_us()
         wall_us = await self._use(lambda journal: clock.wall_us()) if clock.asks() else clock.wall_us()  # noqa: ARG005  # the clock has it
         _READINGS.set((*_READINGS.get()[1 - READINGS_KEPT :], (clock, wall_us, boot_us)))
         return wall_us
 
     def _boot_at(self, wall_us: int) -> int | None:
         """The boot clock as this strand read it with a wall time; None: it did not, lately."""
-        clock = self.surroundings.clock
+        clock = self._clock
         return next((boot for by, wall, boot in reversed(_READINGS.get()) if by is clock and wall == wall_us), None)
 
     @abstractmethod
@@ -374,3 +352,39 @@ class Driver(ABC):
     @abstractmethod
     async def run_workflow(self, session: Session, invoke: Callable[[Any], Any]) -> Any:
         """Run a workflow's function from its beginning."""
+
+    # -- from an operation to what carries it out -----------------------------------------------------------------------
+
+    async def _boot(self, _: Boot) -> int:
+        return self._clock.boot_us()
+
+    async def _asked(self, _: Now) -> int:
+        return await self._now()
+
+    async def _drawn(self, _: Draw) -> int:
+        return self.surroundings.draw()
+
+    async def _committed(self, operation: Commit) -> AppendResult:
+        return await self._commit(operation.append)
+
+    async def _used(self, operation: Use[T]) -> T:
+        return await self._use(operation.call)
+
+    async def _flushed(self, _: Flush) -> None:
+        await self.flush()
+
+    async def _entered(self, _: Enter) -> None:
+        await self._enter()
+
+    async def _left_by(self, _: Leave) -> None:
+        self._leave()
+
+    async def _turned(self, operation: Turn) -> None:
+        await self._turn(operation.waiting)
+
+    _CARRIERS: ClassVar[Mapping[type[Op[Any]], Callable[[Any, Any], Coroutine[Any, Any, Any]]]] = {
+        Append: _append, Ask: _ask, Boot: _boot, Cancel: _ask, Close: _ask, Commit: _committed, Decide: _decide, Deliver: _deliver, Draw: _drawn,
+        Enter: _entered, Execute: _execute, Flush: _flushed, HoldContract: _hold, Leave: _left_by, Now: _asked, Poll: _poll, Send: _ask, Sleep: _sleep,
+        Turn: _turned, Use: _used,
+    }  # fmt: skip
+    """By type: a ladder of comparisons took longer than most of what it led to."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from recovery.core.machine import Machine
 from recovery.testing.replay import COLOURS, has_colour
 from tests.histories.reading import END, LINE, files, read
 
@@ -26,6 +27,16 @@ def test_a_history_is_told_as_before(path: Path, request: pytest.FixtureRequest)
             there = told
         if told != there:
             pytest.fail(difference(there, told, path.name, colour), pytrace=False)
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
+def test_a_history_is_told_alike_where_every_step_is_judged_by_the_table(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without what was said of the first step of each kind."""
+    there = path.read_text(encoding="utf-8")
+    history = read(there)
+    colour = next(colour for colour in COLOURS if has_colour(history.scenario, colour))
+    monkeypatch.setattr(Machine, "straight", False)
+    assert history.told(colour) == there
 
 
 def difference(there: str, told: str, name: str, colour: str) -> str:
