@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+import psycopg
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError
@@ -108,6 +109,32 @@ class Sessions:
                 return
         with self.transaction() as connection:
             yield connection
+
+    def bare(self, text: str, parameters: Any) -> list[tuple[Any, ...]] | None:
+        """The rows of one statement that is its own transaction, without what Core does anew for each execution. None: this cannot be, or failed; what
+        is safe to repeat as it stands is then said through Core, which finds out why. `%s` stands for a parameter."""
+        if self.shared:
+            return None
+        try:
+            connection = self._pool.raw_connection()
+        except psycopg.Error:
+            return None
+        try:
+            driver: Any = connection.driver_connection
+            if self.shared:  # seen when the connection was made
+                return None
+            driver.autocommit = True
+            rows: list[tuple[Any, ...]] = driver.execute(text, parameters).fetchall()
+            driver.autocommit = False
+            return rows
+        except psycopg.Error:
+            connection.invalidate()
+            return None
+        except BaseException:  # an interruption: what it left of the connection is nobody's; raised again
+            connection.invalidate()
+            raise
+        finally:
+            connection.close()  # to the pool
 
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
