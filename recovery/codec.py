@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from functools import cache
 from types import GenericAlias, NoneType
 from typing import Any, Final, Generic, Literal, TypeVar
@@ -164,6 +165,18 @@ def loads(text: str) -> JSON:
         return _DECODER.decode(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def loads_own(text: str) -> JSON:
+    """`loads`, for text that a digest has proven to be what `dumps` wrote: it holds nothing that is to be refused, and objects that mean something
+    else than themselves only where it has a key that begins with a dollar."""
+    if '"$' in text:
+        return loads(text)
+    try:
+        stored, end = _SCAN(text, 0)
+    except (RecursionError, StopIteration):
+        return loads(text)  # for its error
+    return stored if end == len(text) else loads(text)
 
 
 def check_size(text: str, *, where: str, root: str) -> None:
@@ -350,3 +363,4 @@ def _finite(text: str) -> float:
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _SORTED: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, sort_keys=True)
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_finite, parse_float=_finite)
+_SCAN: Final[Callable[[str, int], tuple[JSON, int]]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # `raw_decode` without a frame

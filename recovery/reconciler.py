@@ -30,10 +30,10 @@ from recovery.core.errors import (
     TimerPending,
     WorkflowUnknown,
 )
-from recovery.core.history import History, fold
+from recovery.core.history import EffectStep, History, fold
 from recovery.core.ids import ROOT, check_run_id
 from recovery.core.instants import moment
-from recovery.core.judgement import CONTRADICTED
+from recovery.core.judgement import CONTRADICTED, KEPT, Judgement
 from recovery.core.kin import Kin
 from recovery.core.machine import Machine, Unwind
 from recovery.core.mail import Mail
@@ -365,7 +365,6 @@ def _report(
     next_look_us: int | None = None,
     against: tuple[Contradiction, ...] = (),
 ) -> Recovered[Any]:
-    judgements = machine.judgements if machine else []
     if machine is not None and not status.settled:
         next_look_us = machine.rests.next_look_us
     return Recovered(
@@ -376,17 +375,20 @@ def _report(
         error=error,
         contradictions=against,
         next_look=None if next_look_us is None else moment(next_look_us),
-        verdicts=tuple(
-            StepVerdict(
-                step=effect.step,
-                effect=effect.intent.effect,
-                key=effect.intent.key,
-                row=judgement.row.name,
-                action=judgement.action.value,
-                reason=judgement.reason.value,
-                assumptions=judgement.assumptions,
-                next_look=None if judgement.next_look_us is None else moment(judgement.next_look_us),
-            )
-            for effect, judgement in judgements
-        ),
+        verdicts=tuple(_verdict(*each) for each in machine.judgements) if machine else (),
+    )
+
+
+def _verdict(effect: EffectStep, judgement: Judgement | None) -> StepVerdict:
+    row = KEPT if judgement is None else judgement.row
+    next_look_us = None if judgement is None else judgement.next_look_us
+    return StepVerdict(
+        step=effect.step,
+        effect=effect.intent.effect,
+        key=effect.intent.key,
+        row=row.name,
+        action=row.action.value,
+        reason=row.reason.value,
+        assumptions=() if judgement is None else judgement.assumptions,
+        next_look=None if next_look_us is None else moment(next_look_us),
     )

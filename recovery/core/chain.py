@@ -7,6 +7,8 @@ later digest, and a row of one run never verifies in another, because the chain 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
 
 from recovery.core.ids import Epoch, digest_bytes
 
@@ -31,10 +33,26 @@ def genesis(namespace: str, run_id: str) -> str:
 
 def chained(previous: str, seq: int, kind: str, step: str, body: str, epoch: Epoch, token: str) -> Row:
     """The row that follows `previous`."""
-    digest = digest_bytes(
-        bytes.fromhex(previous), str(seq).encode(), kind.encode(), step.encode(), body.encode(), str(epoch).encode(), token.encode()
-    )
-    return Row(seq, kind, step, body, epoch, token, digest)
+    return Row(seq, kind, step, body, epoch, token, _digest(previous, seq, kind, step, body, epoch, token))
+
+
+def _digest(previous: str, seq: int, kind: str, step: str, body: str, epoch: Epoch, token: str) -> str:
+    """`digest_bytes` of these parts, in one go: every row that is written or read passes here."""
+    number, of, at, text = str(seq).encode(), kind.encode(), step.encode(), body.encode()
+    by, once = str(epoch).encode(), token.encode()
+    length = _length
+    whole = (
+        _OF_A_DIGEST, bytes.fromhex(previous), length(number), number, length(of), of, length(at), at, length(text), text, length(by), by,
+        length(once), once,
+    )  # fmt: skip
+    return blake2b(b"".join(whole), digest_size=32).hexdigest()
+
+
+def _length(part: bytes) -> bytes:
+    return len(part).to_bytes(8, "big")
+
+
+_OF_A_DIGEST: Final = _length(bytes(32))
 
 
 def broken_at(namespace: str, run_id: str, rows: list[Row], head: int, head_digest: str) -> tuple[int, str] | None:
@@ -43,7 +61,7 @@ def broken_at(namespace: str, run_id: str, rows: list[Row], head: int, head_dige
     for expected_seq, row in enumerate(rows, start=1):
         if row.seq != expected_seq:
             return expected_seq, "sequence number"
-        if chained(previous, row.seq, row.kind, row.step, row.body, row.epoch, row.token).digest != row.digest:
+        if _digest(previous, row.seq, row.kind, row.step, row.body, row.epoch, row.token) != row.digest:
             return row.seq, "body"
         previous = row.digest
     if len(rows) != head:

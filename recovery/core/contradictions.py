@@ -72,7 +72,7 @@ def news(history: History, contracts: dict[str, Contract], now_us: int) -> list[
 
 def contradicted(step: EffectStep, contracts: dict[str, Contract], now_us: int) -> Contradicted | None:
     """What speaks against a step's outcome; None for one that is not settled, or that nothing speaks against."""
-    if step.settled is None or _rests_on_all(step, step.settled):
+    if step.settled is None or unopposed(step, step.settled):
         return None
     reading = examine(step, _situation(step, contracts, now_us)).reading
     basis = _basis(step)
@@ -95,6 +95,18 @@ def contradicted(step: EffectStep, contracts: dict[str, Contract], now_us: int) 
     )
 
 
+def unopposed(step: EffectStep, settled: Settled) -> bool:
+    """Whether nothing was ever observed but what the outcome rests on, so that nothing can speak against it, under any contract: almost every step
+    of every run."""
+    observations = step.observations
+    if not observations:
+        return True
+    if len(observations) > 1:
+        return False
+    [noted] = observations
+    return noted.observation is settled.observation or noted.observation == settled.observation or noted.seq in settled.evidence
+
+
 def need_a_person(history: History, contracts: dict[str, Contract], now_us: int) -> bool:
     """Whether something speaks against an outcome and nobody has acknowledged it."""
     found = (contradicted(step, contracts, now_us) for step in history.effects)
@@ -108,13 +120,6 @@ def _basis(step: EffectStep) -> list[Noted]:
     named = set(settled.evidence)
     found = [noted for noted in step.observations if noted.seq in named or noted.observation == settled.observation]
     return [noted for noted in found if noted.observation.source is not Source.OPERATOR]
-
-
-def _rests_on_all(step: EffectStep, settled: Settled) -> bool:
-    """Whether nothing was ever observed but what the outcome rests on, so that nothing can speak against it: almost every step of every run."""
-    if len(step.observations) > 1:
-        return False
-    return all(noted.observation == settled.observation or noted.seq in settled.evidence for noted in step.observations)
 
 
 def _another(reading: Reading, adopted: Noted, noted: Noted) -> bool:

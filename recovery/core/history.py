@@ -141,31 +141,36 @@ class History:
             self._require(self.length == 1, "a run is opened by its first entry only")
             self.opened = entry
             return
-        self._require(self.opened is not None, "the first entry must open the run")
-        self._require(self.ended is None or isinstance(entry, Observation | Verdict) or _acknowledges(entry), "the run has ended")
-        if isinstance(entry, Decision) and self._repeats_a_rest(entry):
-            return
-        if isinstance(entry, Decision):
-            self._require(entry.step not in self.steps, f"step {entry.step} is recorded twice")
-            if entry.form in {CHILD, AWAITED, ADOPTED} and self._about_child(entry):
-                return
-            self.steps[entry.step] = DecisionStep(self.length, entry)
-            if entry.form not in _BEGUN:
-                self.completed.append(branch_of(entry.step) if entry.form in ENDS_OF_RESTS else entry.step)
-            if entry.form in {ANSWER, UNFIT}:
-                self._hear(entry.value["number"])
-        elif isinstance(entry, Intent):
-            anew = self._is_anew(entry.step)
-            self._require(anew or entry.step not in self.steps, f"step {entry.step} is recorded twice")
-            effect = EffectStep(self.length, entry)
-            self.steps[entry.step] = effect
+        if self.opened is None:
+            raise self._illegal("the first entry must open the run")
+        if self.ended is not None:
+            self._require(isinstance(entry, Observation | Verdict) or _acknowledges(entry), "the run has ended")
+        if isinstance(entry, Intent):
+            if entry.step in self.steps and not self._is_anew(entry.step):
+                raise self._illegal(f"step {entry.step} is recorded twice")
+            self.steps[entry.step] = effect = EffectStep(self.length, entry)
             if entry.attempt is not None:
                 self._attempt(effect, entry.attempt)
+        elif isinstance(entry, Decision):
+            self._decided(entry)
         elif isinstance(entry, Settled) and entry.step == "":
             self._require(not self.unsettled, "the run ended with unsettled steps")
             self.ended = entry
         else:
             self._about_effect(entry)
+
+    def _decided(self, entry: Decision) -> None:
+        if self._repeats_a_rest(entry):
+            return
+        if entry.step in self.steps:
+            raise self._illegal(f"step {entry.step} is recorded twice")
+        if entry.form in {CHILD, AWAITED, ADOPTED} and self._about_child(entry):
+            return
+        self.steps[entry.step] = DecisionStep(self.length, entry)
+        if entry.form not in _BEGUN:
+            self.completed.append(branch_of(entry.step) if entry.form in ENDS_OF_RESTS else entry.step)
+        if entry.form in {ANSWER, UNFIT}:
+            self._hear(entry.value["number"])
 
     def _ordered(self, order: Override) -> None:
         """Take an order about the run itself."""
@@ -245,15 +250,17 @@ class History:
     def _about_effect(self, entry: Attempt | Observation | Verdict | Settled | Override) -> None:
         effect = self.steps.get(entry.step)
         if not isinstance(effect, EffectStep):
-            raise IllegalHistory(run_id=self.run_id, seq=self.length, problem=f"step {entry.step} has no intent")
-        if isinstance(entry, Attempt):
+            raise self._illegal(f"step {entry.step} has no intent")
+        if isinstance(entry, Settled):
+            self._settle(effect, entry)
+        elif isinstance(entry, Attempt):
             self._require(effect.settled is None, f"step {entry.step} is settled and cannot be attempted")
             self._attempt(effect, entry)
         elif isinstance(entry, Observation):
             self._observe(effect, entry)
         elif isinstance(entry, Verdict):
             effect.verdicts.append(entry)
-        elif isinstance(entry, Override):
+        else:
             if _acknowledges(entry):
                 self._require(
                     effect.settled is not None, f"step {entry.step} is not settled, so nothing can speak against its outcome"
@@ -261,17 +268,21 @@ class History:
             else:
                 self._require(effect.settled is None, f"step {entry.step} is settled and cannot be overridden")
             effect.overrides.append(entry)
-        else:
-            self._require(effect.settled is None, f"step {entry.step} is settled twice")
-            if entry.observation is not None:
-                self._observe(effect, entry.observation)
+
+    def _settle(self, effect: EffectStep, entry: Settled) -> None:
+        if effect.settled is not None:
+            raise self._illegal(f"step {entry.step} is settled twice")
+        if entry.observation is not None:
+            self._observe(effect, entry.observation)
+        if entry.evidence:
             self._require(all(0 < seq < self.length for seq in entry.evidence), "evidence must stand earlier in the journal")
-            effect.settled, effect.settled_seq = entry, self.length
-            self.completed.append(entry.step)
-            outer = branch_of(entry.step)
-            if self._has_come_to_an_outcome(outer):  # it was rejected, and comes to its outcome with what followed on that
-                self.completed.remove(outer)
-                self.completed.append(outer)
+        effect.settled, effect.settled_seq = entry, self.length
+        self.completed.append(entry.step)
+        if (outer := branch_of(entry.step)) and self._has_come_to_an_outcome(
+            outer
+        ):  # it was rejected, and comes to its outcome with what followed on that
+            self.completed.remove(outer)
+            self.completed.append(outer)
 
     def _has_come_to_an_outcome(self, path: str) -> bool:
         """Whether this is a completed step. Asked of what lies above each effect, which is mostly a branch: only a step is looked for among them all."""
@@ -280,21 +291,19 @@ class History:
         return not begun and path in self.completed
 
     def _attempt(self, effect: EffectStep, attempt: Attempt) -> None:
-        self._require(
-            attempt.number == len(effect.attempts) + 1, f"attempt {attempt.number} of step {attempt.step} is out of order"
-        )
+        if attempt.number != len(effect.attempts) + 1:
+            raise self._illegal(f"attempt {attempt.number} of step {attempt.step} is out of order")
         self._require(attempt.send_until_us >= attempt.sent_at_us, "an attempt's deadline lies before its start")
         effect.attempts.append(attempt)
 
     def _observe(self, effect: EffectStep, observation: Observation) -> None:
         number = observation.attempt
-        self._require(
-            number is None or 1 <= number <= len(effect.attempts), f"a reply to an attempt that was never made ({number})"
-        )
-        outside = next((noted for noted in effect.observations if noted.seq is None and noted.observation == observation), None)
-        if outside is not None:  # late evidence that is now taken into the chain
-            outside.seq = self.length
-            return
+        if number is not None and not 1 <= number <= len(effect.attempts):
+            raise self._illegal(f"a reply to an attempt that was never made ({number})")
+        for noted in effect.observations:
+            if noted.seq is None and noted.observation == observation:  # late evidence that is now taken into the chain
+                noted.seq = self.length
+                return
         effect.observations.append(Noted(self.length, observation))
 
     def _require(self, condition: bool, problem: str) -> None:

@@ -15,7 +15,7 @@ from recovery.core.contracts import Contract, Lookup
 from recovery.core.entries import Answered, AnswerKind, Observation, OutcomeKind, Settled, Verdict
 from recovery.core.errors import InvariantViolated
 from recovery.core.evidence import Situation, Weighed, answer_due, back_off_until, cancels, examine
-from recovery.core.facts import Facts, Finding
+from recovery.core.facts import Facts, Finding, decided
 from recovery.core.history import EffectStep, Noted
 from recovery.core.rows import Action, ParkingReason, Reason, Row
 from recovery.core.timing import Timing, send_until_us
@@ -30,6 +30,9 @@ NAME_TAKEN: Final = "NameTaken"
 
 CONTRADICTED: Final = "contradicted"
 """The name of row 3, and the reason in the row of a settled run whose contradictions nobody has acknowledged."""
+
+KEPT: Final = judge(decided(Finding.KEPT))
+"""The row of a settled step that nothing speaks against. Its judgement is the same of each: no assumption, no next look, no news."""
 
 _BY_FINDING: Final = frozenset({*range(1, 20), 21, 29})
 """Rows that rest on the finding's own observations; the others rest on everything observed."""

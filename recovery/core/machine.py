@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 
 from recovery.core.compensation import own_effect
 from recovery.core.contracts import Contract
-from recovery.core.contradictions import records, taken_in
+from recovery.core.contradictions import records, taken_in, unopposed
 from recovery.core.effect_errors import CompensationStuck, EffectInDoubt, Unresolved
 from recovery.core.entries import (
     FIRED,
@@ -94,7 +94,9 @@ class Machine(Execution):
     same_bytes: bool = True
     holds: Callable[[], frozenset[str]] = frozenset
     heard: Callable[[], Sequence[Override]] = tuple
-    judgements: list[tuple[EffectStep, Judgement]] = field(default_factory=list)
+    judgements: list[tuple[EffectStep, Judgement | None]] = field(
+        default_factory=list
+    )  # None: `KEPT`, of an outcome that is unopposed
     requests: dict[str, Request] = field(default_factory=dict)
     kin: Kin = field(default_factory=Kin)
     mail: Mail = field(default_factory=Mail)
@@ -161,7 +163,7 @@ class Machine(Execution):
     async def perform(self, step: str, request: Request) -> Settled:
         """The effect's first durable outcome: recorded, found, or made now. Raises Unwind where none can be had."""
         recorded = self.history.steps.get(step)
-        given = await inherited(self, step, request)
+        given = None if isinstance(recorded, EffectStep) else await inherited(self, step, request)
         if given is None or own_effect(self.history, step) is not None:  # what an earlier generation did is undone with the rest
             self.contracts.setdefault(request.contract.digest, request.contract)
             self.requests[step] = request
@@ -183,6 +185,9 @@ class Machine(Execution):
 
     async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
         """Judge, act, observe, until the step is settled. `pending` is known here and not durable yet."""
+        if effect.settled is not None and effect.intent.fingerprint == request.fingerprint and unopposed(effect, effect.settled):
+            self.judgements.append((effect, None))
+            return effect.settled
         step = effect.step
         await self.append(step, taken_in(effect))
         while True:

@@ -100,7 +100,7 @@ async def _by_rehearsal(world: World, loaded: Loaded, machine: Rehearsal, *, pro
     now_us = await Now()
     judged: dict[str, PlannedStep] = {}
     for effect, judgement in machine.judgements:
-        if effect.settled is None:
+        if effect.settled is None and judgement is not None:
             request = machine.requests[effect.step]
             judged[effect.step] = await _asked(
                 machine, request, effect, judgement, QUESTIONS_MAX if probe else 0, str(loaded.run.epoch)

@@ -18,6 +18,8 @@ from recovery.core.key_errors import EncryptionKeyMissing
 from recovery.core.showing import Withheld
 from recovery.ports import Evidence
 from recovery.storage.resting import (
+    ELSEWHERE,
+    SEALED,
     Reference,
     Sealing,
     is_digest,
@@ -63,10 +65,12 @@ class Opening:
 
     def fields(self, what: str, kind: str, step: str, text: str, seq: int) -> dict[str, JSON]:
         """The fields of a row, unsealed. Its digest was right, so what cannot be read was written by a newer version."""
-        body: dict[str, JSON] = codec.loads(text)
+        body: dict[str, JSON] = codec.loads_own(text)
         newest = body.get("format", ENTRY_FORMAT)
         if newest > ENTRY_FORMAT:
             raise self._newer(what, f"format {newest}")
+        if not self.encrypted and SEALED not in body:
+            return body  # almost always
         self._check_sealed(body, kind, seq)
         try:
             return unsealed(body, kind, step, seq, self.sealing)
@@ -89,6 +93,11 @@ class Opening:
             self.encrypted = True
         elif self.encrypted and seq and is_due(body, kind):
             raise JournalCorrupt(run_id=self.run_id, seq=seq, field="what is sealed")
+
+    def entry(self, row: Row, value_of: Callable[[Reference], JSON]) -> Entry:
+        """What a row says, whose digest was right."""
+        what = f"entry {row.seq}"
+        return self.woken(what, row.kind, self.fields(what, row.kind, row.step, row.body, row.seq), value_of)
 
     def woken(self, what: str, kind: str, body: dict[str, JSON], value_of: Callable[[Reference], JSON]) -> Entry:
         try:
@@ -117,24 +126,24 @@ class Opening:
         return IncompatibleVersion(run_id=self.run_id, what=what, found=found, known=ENTRY_FORMAT)
 
 
-def fetched(stored: Stored, opening: Opening, rows: list[Row], bodies: list[dict[str, JSON]]) -> Callable[[Reference], JSON]:
+def fetched(stored: Stored, opening: Opening, rows: list[Row]) -> Callable[[Reference], JSON]:
     """Every value that the rows say lies elsewhere, verified. Raises JournalCorrupt naming the entry and the field of one that is not there."""
-    values = {
-        reference.digest: value_in(reference, body, opening.sealing) for reference, body in _intact(stored, opening, rows, bodies)
-    }
+    values = {reference.digest: value_in(reference, body, opening.sealing) for reference, body in _intact(stored, opening, rows)}
     return lambda reference: values[reference.digest]
 
 
 def check_payloads(stored: Stored, run_id: str, rows: list[Row]) -> None:
     """Whether all that the rows refer to is there and whole, without opening anything. Raises JournalCorrupt."""
-    for _ in _intact(stored, Opening(run_id, None, strict=False), rows, [codec.loads(row.body) for row in rows]):
+    for _ in _intact(stored, Opening(run_id, None, strict=False), rows):
         pass
 
 
-def _intact(stored: Stored, opening: Opening, rows: list[Row], bodies: list[dict[str, JSON]]) -> Iterator[tuple[Reference, bytes]]:
+def _intact(stored: Stored, opening: Opening, rows: list[Row]) -> Iterator[tuple[Reference, bytes]]:
     wanted: dict[str, tuple[int, Reference]] = {}
-    for row, body in zip(rows, bodies, strict=True):
-        for each in opening.references(row, body):
+    for row in rows:
+        if ELSEWHERE not in row.body:
+            continue  # almost always; a value may hold these letters, too
+        for each in opening.references(row, codec.loads_own(row.body)):
             wanted.setdefault(each.digest, (row.seq, each))
     for group in _groups([each for _, each in wanted.values()]):
         bytes_of = stored.payloads([each.digest for each in group])

@@ -6,7 +6,9 @@ looks leaves values that lie out of line where they are: a `Withheld` then stand
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
@@ -25,6 +27,9 @@ from recovery.storage.beating import hear
 from recovery.storage.opening import Opening, fetched, withheld
 from recovery.storage.resting import Sealing
 from recovery.vaults import Vault
+
+MANY: Final = 1000
+"""Rows of a run that is long to read."""
 
 ENDS: Final = {
     OutcomeKind.APPLIED: Status.COMPLETED,
@@ -121,19 +126,20 @@ def assembled(parts: Parts, beside: Beside, *, values: bool = True) -> Loaded:
         raise JournalCorrupt(run_id=run_id, seq=broken[0], field=broken[1])
     sealing = None if beside.vault is None else Sealing(beside.vault, namespace, run_id)
     opening = Opening(run_id, sealing, strict=values, encrypted=":" in run.input_digest)
-    bodies = [opening.fields(f"entry {row.seq}", row.kind, row.step, row.body, row.seq) for row in rows]
     try:
-        value_of = fetched(beside, opening, rows, bodies) if values else withheld
+        value_of = fetched(beside, opening, rows) if values else withheld
     except JournalCorrupt:
         if (stub := beside.stub(run_id)) is not None:
             raise _forgotten(run, stub) from None  # since its rows were read
         raise
-    entries = [opening.woken(f"entry {row.seq}", row.kind, body, value_of) for row, body in zip(rows, bodies, strict=True)]
+    with _undisturbed(rows):
+        entries = [opening.entry(row, value_of) for row in rows]
     late, beats = [item for item in late if item.kind != HEARTBEAT], [item for item in late if item.kind == HEARTBEAT]
     told = [opening.told(item) for item in late]
     # Two values that were not read cannot be compared, nor one that was with one that was not.
     heard = told if opening.comparable else []
-    history = fold(run_id, entries, [entry for entry in heard if isinstance(entry, Observation)])
+    with _undisturbed(rows):
+        history = fold(run_id, entries, [entry for entry in heard if isinstance(entry, Observation)])
     hear(history, beats, sealing)
     if misfit := _misfit(run, rows, history, opening):
         raise JournalCorrupt(run_id=run_id, seq=run.head, field=f"the run's {misfit}")
@@ -149,6 +155,19 @@ def assembled(parts: Parts, beside: Beside, *, values: bool = True) -> Loaded:
         sealing=sealing,
         unopened=frozenset(opening.unopened),
     )
+
+
+@contextmanager
+def _undisturbed(rows: list[Row]) -> Iterator[None]:
+    """No search for cyclic garbage while a long run is read: all that is made stays, so it would go through all of it again and again and find nothing."""
+    pauses = len(rows) >= MANY and gc.isenabled()
+    if pauses:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if pauses:
+            gc.enable()
 
 
 def _forgotten(run: RunRow, stub: Stub) -> RunForgotten | JournalCorrupt:

@@ -7,8 +7,9 @@ is safe to repeat as it stands, because it is a compare-and-set, or an insert th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from itertools import count
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from recovery.core.chain import Row
 from recovery.core.entries import Status
@@ -26,6 +27,9 @@ from recovery.storage.rules import check_rises, check_rows
 from recovery.vaults import Vault
 
 T = TypeVar("T")
+
+STREAMED: Final = 1000
+"""Rows of a run that are read in one go. Of a longer one so many are on their way at a time: a server's cursor costs two round trips more."""
 
 
 class SqlJournal:
@@ -148,13 +152,16 @@ class SqlJournal:
     def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
         def loaded() -> tuple[RunRow, list[Row], dict[str, str]] | None:
             with self._database.snapshot() as connection:
-                run = connection.execute(say.FIND, {"run_id": run_id}).mappings().first()
-                if run is None:
+                found = connection.execute(say.FIND, {"run_id": run_id}).mappings().first()
+                if found is None:
                     return None
-                number = {"run": run["number"]}
-                rows = [say.to_row(row, run_id) for row in connection.execute(say.ROWS, number).all()]
-                contracts = {row.digest: row.body for row in connection.execute(say.CONTRACTS, number).all()}
-                return say.to_run(run), rows, contracts
+                run, number = say.to_run(found), {"run": found["number"]}
+                streamed = {"yield_per": STREAMED} if run.head > STREAMED else {}
+                # Closed where a row cannot be read: a cursor left open would keep its connection at this moment for ever.
+                with closing(connection.execute(say.ROWS, number, execution_options=streamed)) as coming:
+                    rows = say.to_rows(coming, run_id)
+                contracts = {row.digest: row.body for row in connection.execute(say.CONTRACTS, number)}
+                return run, rows, contracts
 
         return self._read(loaded, None)
 

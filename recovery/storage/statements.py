@@ -6,7 +6,7 @@ statement is built once at import; only parameters change.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -53,7 +53,8 @@ RAISE_INCARNATION: Final = sa.update(meta).where(meta.c.incarnation == bindparam
 THE_INCARNATION: Final = sa.select(meta.c.incarnation).scalar_subquery()
 
 FIND: Final = sa.select(run).where(run.c.run_id == bindparam("run_id"))
-ROWS: Final = sa.select(journal).where(journal.c.run == bindparam("run")).order_by(journal.c.seq)
+_OF_ROW: Final = ("seq", "kind", "step", "body", "epoch_incarnation", "epoch_n", "token", "digest")
+ROWS: Final = sa.select(*(journal.c[name] for name in _OF_ROW)).where(journal.c.run == bindparam("run")).order_by(journal.c.seq)
 FIRST_ROWS: Final = (
     sa.select(run.c.run_id, journal)
     .join(journal, journal.c.run == run.c.number)
@@ -311,9 +312,21 @@ def _spoilt(row: sa.RowMapping) -> str | None:
 
 def to_row(row: sa.Row[Any], run_id: str) -> Row:
     """Raises JournalCorrupt for what no digest could be made of."""
-    if not type(row.kind) is type(row.step) is type(row.body) is type(row.token) is type(row.digest) is str:
-        raise JournalCorrupt(run_id=run_id, seq=row.seq, field="a text")
-    return Row(row.seq, row.kind, row.step, row.body, Epoch(row.epoch_incarnation, row.epoch_n), row.token, row.digest)
+    [made] = to_rows([tuple(getattr(row, name) for name in _OF_ROW)], run_id)
+    return made
+
+
+def to_rows(found: Iterable[Sequence[Any]], run_id: str) -> list[Row]:
+    """The rows that ROWS finds, as they come. Raises as `to_row`."""
+    rows: list[Row] = []
+    epoch = Epoch(0, 0)
+    for seq, kind, step, body, incarnation, n, token, digest in found:
+        if not type(kind) is type(step) is type(body) is type(token) is type(digest) is str:
+            raise JournalCorrupt(run_id=run_id, seq=seq, field="a text")
+        if epoch.n != n or epoch.incarnation != incarnation:
+            epoch = Epoch(incarnation, n)
+        rows.append(Row(seq, kind, step, body, epoch, token, digest))
+    return rows
 
 
 def to_evidence(row: sa.Row[Any]) -> Evidence:

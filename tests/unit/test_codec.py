@@ -36,7 +36,7 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from recovery import Redacted, Secret
-from recovery.codec import INTEGER_MAX, SIZE_MAX, Codec, canonical, dumps, fingerprint, loads
+from recovery.codec import INTEGER_MAX, SIZE_MAX, Codec, canonical, dumps, fingerprint, loads, loads_own
 from recovery.core.errors import DefinitionError, ValueNotStorable, ValueUnreadable
 from recovery.core.showing import shown
 from recovery.identical import DEPTH_MAX, difference
@@ -631,3 +631,26 @@ def test_a_users_own_dump_of_a_model_is_as_it_was() -> None:
 def test_a_secret_type_has_a_name_for_people() -> None:
     assert Codec[Any](Secret[str]).title == "Secret[str]"
     assert Codec[Any](Annotated[int, Gt(0), Redacted]).title == "Secret[int]"
+
+
+def _nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+
+
+@given(
+    st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(), _nested)
+)
+@example({"$secret": 1})
+@example([{"$dict": {"$secret": [1]}}, "$"])
+@example({"a": '"$'})
+def test_what_we_wrote_is_read_as_any_text_is(stored: Any) -> None:
+    text = dumps(stored)
+    read = loads_own(text)
+    assert repr(read) == repr(loads(text))
+    assert type(read) is type(loads(text))
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"a":1} x', '{"a":', "[" * 100_000])
+def test_what_we_cannot_have_written_is_refused_as_any_text_is(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        loads_own(text)

@@ -10,6 +10,7 @@ import turns
 
 from recovery import AsyncEngine, AsyncRun, Call, Engine, Environment, Run, contracts, effect, workflow
 from recovery.storage.migrate import migrate
+from tests.benchmarks import building
 
 SAID = {"riding": None} if os.environ.get("BENCH_STRICT") else {}
 """Riding is the default."""
@@ -17,6 +18,7 @@ KEYED, NOWHERE = contracts.Keyed(window=timedelta(days=1)), Environment("nowhere
 URL = turns.URL or f"sqlite:///{turns.sqlite('journal.db')}"
 PAYLOAD = "-" * int(os.environ.get("BENCH_BYTES", "0"))
 """What each step returns beside its number: characters."""
+to_replay = []
 numbers = (f"run-{os.environ.get('BENCH_WORKER', '')}{number}" for number in count(1))
 
 
@@ -67,10 +69,21 @@ def concurrent(runs, steps):
     return asyncio.run(together()) | {"peak": turns.peak_mb()}
 
 
+def built(runs, steps):
+    """Runs whose journals end behind so many steps, and whose workflows have not ended."""
+    if engine.journal.find("pattern") is None:
+        engine.run("pattern", steps_one_by_one, 1)
+    for _ in range(runs):
+        calls, values = (step(number=number) for number in range(steps)), (f"{number}{PAYLOAD}" for number in range(steps))
+        to_replay.append(next(numbers))
+        building.built(engine, to_replay[-1], steps_one_by_one, {"steps": steps}, "pattern", calls, values)
+
+
 def replayed(runs, steps):
-    """Runs of before, each found settled: its whole journal is read and verified."""
-    for number in range(1, runs + 1):
-        assert len(engine.history(f"run-{number}")) > steps
+    """Runs that were built: each is claimed, read, verified and replayed to its end."""
+    for _ in range(runs):
+        recovered = engine.recover(to_replay.pop())
+        assert recovered.value == steps == len(recovered.verdicts)
 
 
 def idle_loop(runs, steps):
@@ -92,4 +105,4 @@ def idle_loop(runs, steps):
     return asyncio.run(beside())
 
 
-turns.serve(sequential=sequential, concurrent=concurrent, replayed=replayed, idle_loop=idle_loop)
+turns.serve(sequential=sequential, concurrent=concurrent, built=built, replayed=replayed, idle_loop=idle_loop)

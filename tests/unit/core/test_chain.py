@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recovery.core.chain import Row, broken_at, chained, genesis
-from recovery.core.ids import Epoch
+from recovery.core.ids import Epoch, digest_bytes
 
 NAMESPACE = "n"
 RUN = "run-1"
@@ -34,6 +34,15 @@ BODIES = st.lists(st.text(max_size=4), min_size=1, max_size=6)
 def test_an_untouched_chain_verifies(bodies: list[str]) -> None:
     rows = rows_of(bodies)
     assert check(rows, len(rows), rows[-1].digest) is None
+
+
+@given(st.text(), st.text(), st.text(), st.text(min_size=1))
+def test_a_rows_digest_is_that_of_its_parts(kind: str, step: str, body: str, token: str) -> None:
+    """The format: it is written in databases, so it is never another one."""
+    previous = genesis(NAMESPACE, RUN)
+    parts = ("7", kind, step, body, "2.3", token)
+    whole = digest_bytes(bytes.fromhex(previous), *(part.encode() for part in parts))
+    assert chained(previous, 7, kind, step, body, Epoch(2, 3), token).digest == whole
 
 
 def test_an_empty_chain_verifies() -> None:

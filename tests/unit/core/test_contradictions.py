@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from recovery.core.contradictions import contradicted, news, records, taken_in
+from recovery.core.contracts import Contract
+from recovery.core.contradictions import contradicted, news, records, taken_in, unopposed
 from recovery.core.entries import Observation, OutcomeKind, Settled, Source, Verdict, decode, encode
 from recovery.core.history import EffectStep, fold
+from recovery.core.judgement import KEPT
 from recovery.core.timing import exposed_attempts
 
-from .making import KEYED, STEP, H, S, Story, sent
+from .making import CLOSABLE, FORGETFUL, KEYED, OPAQUE, PROBEABLE, STEP, H, S, Story, sent
 
 CONTRACTS = {"c": KEYED}
 
@@ -19,6 +21,24 @@ CONTRACTS = {"c": KEYED}
 def settled_on(receipt: str = "r1") -> Story:
     story = sent().reply(S, "found", receipt=receipt, value={"id": 1})
     return story.settled(story.conclude(2 * S).settlement)
+
+
+@pytest.mark.parametrize("later", [KEYED, PROBEABLE, OPAQUE, CLOSABLE, FORGETFUL])
+@pytest.mark.parametrize("now_us", [3 * S, 10_000 * H])
+@pytest.mark.parametrize("held", [False, True])
+def test_an_unopposed_outcome_is_kept_whatever_is_promised_by_now(later: Contract, now_us: int, held: bool) -> None:
+    """So that a replay need not judge it: its judgement is known before."""
+    story = settled_on()
+    assert story.step.settled is not None
+    assert unopposed(story.step, story.step.settled)
+    judgement = story.conclude(now_us, (KEYED, later), held=held, scope_changed=held, wanted=not held, restored=held)
+    assert (judgement.row, judgement.assumptions, judgement.next_look_us, judgement.news) == (KEPT, (), None, False)
+
+
+def test_an_outcome_is_opposed_as_soon_as_something_else_was_observed() -> None:
+    story = settled_on().late_reply(H, "found", 1, receipt="r2", value={"id": 2})
+    assert story.step.settled is not None
+    assert not unopposed(story.step, story.step.settled)
 
 
 # -- whose attempt -----------------------------------------------------------------------------------------------------

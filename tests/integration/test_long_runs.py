@@ -1,0 +1,59 @@
+"""A long run that is brought on again: its journal is read in pieces, nothing that is settled is judged or sent again, and the process is left as it was."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from recovery import Call, Engine, Environment, Run, contracts, effect, workflow
+from recovery.storage.reading import MANY
+from recovery.storage.sql import STREAMED
+from tests.benchmarks.building import built
+
+STEPS = max(MANY, STREAMED)  # of two rows each
+sent: list[int] = []
+
+
+@effect(contracts.Keyed(window=timedelta(days=1)), environment=Environment("counted"))
+def step(call: Call, *, number: int) -> int:
+    sent.append(number)
+    return number
+
+
+@workflow
+def many(run: Run, steps: int) -> int:
+    return sum(run.perform(step(number=number)) for number in range(steps))
+
+
+@pytest.fixture
+def engine(store_url: str) -> Iterator[Engine]:
+    with Engine(store_url, workflows=[many]) as made:
+        made.run("pattern", many, 1)
+        built(
+            made,
+            "long",
+            many,
+            {"steps": STEPS},
+            "pattern",
+            (step(number=number) for number in range(STEPS - 1)),
+            iter(range(STEPS - 1)),
+        )
+        sent.clear()
+        yield made
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_a_long_run_goes_on_behind_its_last_settled_step(engine: Engine, collecting: bool) -> None:
+    before = gc.isenabled()
+    (gc.enable if collecting else gc.disable)()
+    try:
+        recovered = engine.recover("long")
+        assert gc.isenabled() is collecting
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert recovered.value == sum(range(STEPS))
+    assert sent == [STEPS - 1]
+    assert [verdict.row for verdict in recovered.verdicts[: STEPS - 1]] == ["kept"] * (STEPS - 1)
