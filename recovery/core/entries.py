@@ -312,7 +312,6 @@ _ENUMS: Final[dict[tuple[type, str], type[StrEnum]]] = {
 }
 _TUPLES: Final = {"assumptions", "evidence", "dropped"}
 
-
 _INSIDE: Final = frozenset({Attempt, Observation, Answered})  # entries that others hold
 _CLASSES: Final = frozenset({*KINDS.values(), *_INSIDE})
 _FIELDS: Final[dict[type, tuple[Callable[[Any], tuple[Any, ...]], tuple[tuple[str, Any], ...]]]] = {
@@ -377,9 +376,8 @@ def _decode(cls: type, body: Mapping[str, JSON]) -> Any:
     except KeyError as error:
         raise ValueError(f"unknown value {error}") from error
     except TypeError as error:
-        if unknown := body.keys() - {item.name for item in fields(cls)}:
-            raise ValueError(f"unknown field {min(unknown)!r}") from error
-        raise ValueError(str(error)) from error
+        unknown = body.keys() - {item.name for item in fields(cls)}
+        raise ValueError(f"unknown field {min(unknown)!r}" if unknown else str(error)) from error
 
 
 def _nested(cls: type, value: JSON) -> Any:
