@@ -37,6 +37,7 @@ BRACKETS: Final[dict[str, str]] = {
     "release": "giving up the lease",
     "deliver": "putting a message into a run's inbox: an order, an answer, or that nobody answered",
     "hold": "holding or releasing a contract, for the whole database",
+    "schedule": "moving a schedule on to its next tick, or pausing it",
     "forget": "removing a settled run's entries, behind its stub",
     "restored": "who declared the database restored, and why",
     "incarnation": "raising the incarnation, above every epoch of the lost time",

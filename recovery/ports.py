@@ -251,6 +251,23 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Scheduled:
+    """The one row of a schedule: its ticks up to `through_us` are dealt with; `last_run` stands for the last that began a run."""
+
+    name: str
+    revision: int  # 1, and one more with each change
+    cron: str
+    timezone: str
+    through_us: int
+    next_us: int | None  # the next tick, as whoever has moved it on last has counted
+    last_run: str = ""
+    last_tick_us: int = 0
+    paused: bool = False
+    by: str = ""  # who has paused or resumed it, and why
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Due:
     """Runs that are due, and when the next of the others will be, or its queue lets one begin; None: none of them says."""
 
@@ -308,6 +325,12 @@ class Journal(Protocol):
 
     def take(self, subject: str, rate: Rate, now_us: int) -> int | None:
         """Take one of a rate, whose takers all say the same subject. None: it is taken, durable on return. Else nothing was written, and it may be asked again then."""
+
+    def schedules(self) -> list[Scheduled]:
+        """All schedules by name, read committed."""
+
+    def keep_schedule(self, row: Scheduled) -> bool:
+        """Compare-and-set on the revision before this one; the first one is stored where there is none. Durable on return. False: somebody else has changed it, or a call whose answer was lost has."""
 
     def owned(self, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[RunRow]:
         """The runs that can go on and have an owner, alive or not, ordered by queue and run id, those behind `after`; read committed."""

@@ -1,4 +1,4 @@
-"""What limits of queues and environments look for: what was taken lately of each rate, and the due runs that have begun already.
+"""What limits and schedules need: what was taken lately of each rate, the due runs that have begun already, and how far ticks are dealt with.
 
 Frozen: it says what version 0005 added, whatever `recovery.storage.schema` says today.
 """
@@ -30,6 +30,23 @@ def upgrade() -> None:
         sa.Column("taken", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("subject", name=op.f(_named("quota_pk"))),
         sa.CheckConstraint("subject <> ''", name=op.f(_named("quota_subject_check"))),
+    )
+    op.create_table(
+        _named("schedule"),
+        sa.Column("name", _NAME, nullable=False),
+        sa.Column("revision", sa.BigInteger, nullable=False),
+        sa.Column("cron", sa.Text, nullable=False),
+        sa.Column("timezone", sa.Text, nullable=False),
+        sa.Column("through_us", sa.BigInteger, nullable=False),
+        sa.Column("next_us", sa.BigInteger),
+        sa.Column("last_run", sa.Text, nullable=False),
+        sa.Column("last_tick_us", sa.BigInteger, nullable=False),
+        sa.Column("paused", sa.Boolean, nullable=False),
+        sa.Column("by", sa.Text, nullable=False),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f(_named("schedule_pk"))),
+        sa.CheckConstraint("name <> ''", name=op.f(_named("schedule_name_check"))),
+        sa.CheckConstraint("revision >= 1", name=op.f(_named("schedule_revision_check"))),
     )
     where = sa.text(_RESUMED)
     columns = ["queue", "priority", "next_look_us", "number"]

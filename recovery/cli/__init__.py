@@ -12,6 +12,7 @@ from recovery.cli import (  # noqa: F401  # they add their commands
     exploring,
     operating,
     queueing,
+    scheduling,
     speaking,
     undoing,
     versioning,

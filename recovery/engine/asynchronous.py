@@ -25,6 +25,7 @@ from recovery.engine.compensating import AsyncCompensating
 from recovery.engine.controlling import AsyncControlling
 from recovery.engine.enqueueing import AsyncEnqueueing
 from recovery.engine.restoring import Declared, Orphan
+from recovery.engine.scheduling import AsyncScheduling
 from recovery.engine.speaking import AsyncSpeaking
 from recovery.engine.verifying import Verified
 from recovery.engine.versioning import AsyncVersioning
@@ -36,7 +37,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class AsyncEngine(AsyncControlling, AsyncVersioning, AsyncSpeaking, AsyncCompensating, AsyncEnqueueing):
+class AsyncEngine(AsyncControlling, AsyncVersioning, AsyncSpeaking, AsyncCompensating, AsyncEnqueueing, AsyncScheduling):
     """Runs and recovers `async def` workflows. `async with` and `close` flush. No commit ever runs on the event loop."""
 
     is_async = True

@@ -38,9 +38,7 @@ class Enqueueing(Wiring):
         self.add(bound.workflow)
         name = enqueueing.named(bound, run_id, key)
         at_us = None if not_before is None else Nap.until(not_before, "enqueue").until_us
-        if priority is None:
-            priority = self.queues[queue].priority if queue in self.queues else 0
-        queued = Queued(queue=queue, priority=priority, not_before_us=at_us)
+        queued = Queued(queue=queue, priority=self.priority_in(queue, priority), not_before_us=at_us)
         return name, enqueueing.enqueue(self.world(), bound, name, queued)
 
 

@@ -24,6 +24,7 @@ from recovery.engine.compensating import SyncCompensating
 from recovery.engine.controlling import SyncControlling
 from recovery.engine.enqueueing import SyncEnqueueing
 from recovery.engine.restoring import Declared, Orphan
+from recovery.engine.scheduling import SyncScheduling
 from recovery.engine.speaking import SyncSpeaking
 from recovery.engine.verifying import Verified
 from recovery.engine.versioning import SyncVersioning
@@ -35,7 +36,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Engine(SyncControlling, SyncVersioning, SyncSpeaking, SyncCompensating, SyncEnqueueing):
+class Engine(SyncControlling, SyncVersioning, SyncSpeaking, SyncCompensating, SyncEnqueueing, SyncScheduling):
     """Runs and recovers `def` workflows. `with` and `close` flush. Safe for several threads."""
 
     def run(self, run_id: str, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -24,6 +24,7 @@ from recovery.definitions.environment import Environment, Listing
 from recovery.definitions.listing import ReceiptRow
 from recovery.definitions.recovered import RunInfo
 from recovery.definitions.registry import Registry, Workflows
+from recovery.definitions.schedule import Schedule
 from recovery.definitions.workflow import Workflow
 from recovery.drivers.asking import Progress, Surroundings, refuse_async
 from recovery.drivers.riding import Watchman
@@ -108,6 +109,7 @@ class Wiring:
         if encryption is not None:
             self.journal.vault = encryption
         self.queues = by_name(queues)
+        self.scheduled: dict[str, Schedule] = {}
         self._closed = False
         self._registry = Registry()
         self.environments = tuple(environments)
@@ -149,7 +151,7 @@ class Wiring:
 
     def on(self, database: str | Journal) -> Self:
         """An engine like this one, its workflows included, on another database."""
-        return type(self)(
+        other = type(self)(
             database,
             workflows=self.workflows.every(),
             environments=self.environments,
@@ -161,6 +163,14 @@ class Wiring:
             riding=self.riding,
             queues=self.queues.values(),
         )
+        other.scheduled.update(self.scheduled)
+        return other
+
+    def priority_in(self, queue: str, priority: int | None) -> int:
+        """As it was stated, else that of the queue."""
+        if priority is not None:
+            return priority
+        return self.queues[queue].priority if queue in self.queues else 0
 
     def listings(self) -> list[tuple[Environment, Listing]]:
         """The environments that can list their receipts. Raises DefinitionError where a sync engine meets an `async def`."""

@@ -19,10 +19,12 @@ from recovery import reconciler
 from recovery.core.contracts import microseconds
 from recovery.core.entries import Override
 from recovery.core.errors import DefinitionError, OwnershipError, RecoveryError, StoreUnavailable
+from recovery.core.instants import iso
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered
 from recovery.drivers.handing import HandedBack
 from recovery.drivers.patience import Patience
+from recovery.engine.calendar import Calendar, Refused
 from recovery.engine.crew import crew
 from recovery.engine.setbacks import Setbacks
 from recovery.engine.watch import Watch
@@ -84,6 +86,7 @@ class Worker:
         self._at_work: dict[Future[Any], RunRow] = {}
         self._setbacks = Setbacks()
         self._watch = Watch(engine)
+        self._calendar = Calendar(engine)
         self._budget = replace(engine.budget, max_wait=working.keep, max_answer_wait=timedelta(0))
         self._patience = Patience(working.patience)
         self._stopping = False
@@ -142,9 +145,10 @@ class Worker:
         free = self._working.concurrency - len(self._at_work)
         if self._patience.waiting:
             self._watch.forget()  # they cannot renew either
-        if free < 1:
-            return
         try:
+            self._begin_what_is_scheduled()
+            if free < 1:
+                return
             self._take(free)
         except StoreUnavailable as error:
             self.reached = False
@@ -157,6 +161,16 @@ class Worker:
             if self._unreachable:
                 self._tell("reached again", {"looks": self._unreachable})
             self._unreachable = 0
+
+    def _begin_what_is_scheduled(self) -> None:
+        """Full or not: another worker may have room."""
+        for came in self._calendar.look():
+            if isinstance(came, Refused):
+                self._tell("schedule refused", {"schedule": came.schedule, "problem": came.problem})
+            elif came.run_id:
+                self._tell("scheduled", {"schedule": came.schedule, "run_id": came.run_id})
+            else:
+                self._tell("passed over", {"schedule": came.schedule, "tick": iso(came.tick_us), "problem": came.why})
 
     def _take(self, free: int) -> None:
         """Each is started as it is claimed: the next claim may raise, and of what was only claimed nobody would renew the lease."""
@@ -198,9 +212,16 @@ class Worker:
         """Until the next look. A full worker is woken by the first run that ends."""
         if self._unreachable:
             return max(self._working.poll.total_seconds(), self._patience.pause_seconds(self._unreachable))
+        scheduled_us = self._calendar.due_in_us()
         if len(self._at_work) >= self._working.concurrency:
-            return self._working.poll.total_seconds()
-        pauses = [microseconds(self._working.poll), self._watch.due_in_us(self.turned_us), self._setbacks.due_in_us(self.turned_us)]
+            full_us = microseconds(self._working.poll)
+            return (full_us if scheduled_us is None else min(full_us, scheduled_us)) / 1_000_000
+        pauses = [
+            microseconds(self._working.poll),
+            scheduled_us,
+            self._watch.due_in_us(self.turned_us),
+            self._setbacks.due_in_us(self.turned_us),
+        ]
         if self._next_due_us is not None:
             pauses.append(max(0, self._next_due_us - self._engine.clock.wall_us()))
         return min(pause for pause in pauses if pause is not None) / 1_000_000

@@ -35,6 +35,7 @@ from recovery.ports import (
     Owner,
     Payload,
     RunRow,
+    Scheduled,
     SlotTaken,
     Stub,
     Wanted,
@@ -72,6 +73,7 @@ class MemoryJournal:
         self._holds: dict[str, Hold] = {}
         self._stubs: dict[str, Stub] = {}
         self._quotas: dict[str, Taken] = {}
+        self._schedules: dict[str, Scheduled] = {}
 
         watch(self)
 
@@ -195,6 +197,18 @@ class MemoryJournal:
                     self._quotas[subject_of(queue)] = rooms[queue.name].taken
             claimed = [self._claimed(self._runs[row.run_id], owner, lease_term_us, wanted.now_us) for row in found.runs]
             return Due(tuple(claimed), found.next_due_us)
+
+    def schedules(self) -> list[Scheduled]:
+        with self._lock:
+            return [self._schedules[name] for name in sorted(self._schedules)]
+
+    def keep_schedule(self, row: Scheduled) -> bool:
+        with self._lock:
+            there = self._schedules.get(row.name)
+            fits = row.revision == (1 if there is None else there.revision + 1)
+            if fits:
+                self._schedules[row.name] = row
+            return fits
 
     def owned(self, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[RunRow]:
         with self._lock:

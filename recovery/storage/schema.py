@@ -234,6 +234,25 @@ quota = sa.Table(
 )
 """What was taken lately of each rate, and the lock behind which claimants of a limited queue count what is at work."""
 
+schedule = sa.Table(
+    "schedule",
+    metadata,
+    sa.Column("name", _RunId, primary_key=True),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("cron", sa.Text, nullable=False),
+    sa.Column("timezone", sa.Text, nullable=False),
+    sa.Column("through_us", sa.BigInteger, nullable=False),
+    sa.Column("next_us", sa.BigInteger),  # NULL: there is no next tick
+    sa.Column("last_run", sa.Text, nullable=False),
+    sa.Column("last_tick_us", sa.BigInteger, nullable=False),
+    sa.Column("paused", sa.Boolean, nullable=False),
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.CheckConstraint("name <> ''", name="name"),
+    sa.CheckConstraint("revision >= 1", name="revision"),
+)
+"""How far the ticks of each schedule are dealt with. Its definition is in code; what stands here of it is for people."""
+
 payload = sa.Table(
     "payload",
     metadata,

@@ -16,8 +16,22 @@ from recovery.core.entries import Status
 from recovery.core.errors import StoreDamaged
 from recovery.core.ids import Epoch
 from recovery.core.limits import Rate
-from recovery.ports import Append, AppendResult, Delivery, Due, Evidence, Hold, Message, NewRun, Owner, RunRow, Stub, Wanted
-from recovery.storage import claiming, due, inbox, payloads, quotas
+from recovery.ports import (
+    Append,
+    AppendResult,
+    Delivery,
+    Due,
+    Evidence,
+    Hold,
+    Message,
+    NewRun,
+    Owner,
+    RunRow,
+    Scheduled,
+    Stub,
+    Wanted,
+)
+from recovery.storage import claiming, due, inbox, payloads, quotas, schedules
 from recovery.storage import statements as say
 from recovery.storage.database import Database
 from recovery.storage.interruption import attended
@@ -122,6 +136,20 @@ class SqlJournal:
                 return quotas.take(connection, subject, rate, now_us)
 
         return self._write(taken)
+
+    def schedules(self) -> list[Scheduled]:
+        def listed() -> list[Scheduled]:
+            with self._database.reading() as connection:
+                return schedules.every(connection)
+
+        return self._read(listed, [])
+
+    def keep_schedule(self, row: Scheduled) -> bool:
+        def kept() -> bool:
+            with self._database.writing() as connection:
+                return schedules.keep(connection, row)
+
+        return self._write(kept)
 
     def owned(self, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[RunRow]:
         def listed() -> list[RunRow]:

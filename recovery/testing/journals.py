@@ -35,6 +35,7 @@ from recovery.ports import (
     NotOpen,
     Owner,
     RunRow,
+    Scheduled,
     SlotTaken,
     Stub,
     Wanted,
@@ -156,6 +157,12 @@ class ProcessJournal:
 
     def take(self, subject: str, rate: Rate, now_us: int) -> int | None:
         return self._write(lambda journal: journal.take(subject, rate, now_us))
+
+    def schedules(self) -> list[Scheduled]:
+        return self._read(lambda journal: journal.schedules())
+
+    def keep_schedule(self, row: Scheduled) -> bool:
+        return self._write(lambda journal: journal.keep_schedule(row))
 
     def owned(self, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[RunRow]:
         return self._read(lambda journal: journal.owned(after, limit))

@@ -2,7 +2,7 @@
 
 The rule, over `drivers`, `engine`, `operators`, `reconciler`, `offspring`, `checkpoint` and the store's reader and writer:
 
-1. *A durable call* is any mention of `open_run`, `claim`, `claim_due`, `append`, `add_evidence`, `release`, `add_hold`, `deliver`, `forget` or `raise_incarnation` on something called `journal`. A mention and
+1. *A durable call* is any mention of `open_run`, `claim`, `claim_due`, `append`, `add_evidence`, `release`, `add_hold`, `deliver`, `forget`, `raise_incarnation` or `keep_schedule` on something called `journal`. A mention and
    not only a call, so that `to_thread(journal.append, ...)` counts. The parameter of what is given to `Use` must be called `journal`, so that
    no other name hides one.
 2. *A user call* is a call of the drivers' leaf `_call`, through which they reach every effect, probe, close and deciding function, or
@@ -26,7 +26,19 @@ from recovery.crashpoints import BRACKETS
 from tests.architecture.source import PACKAGE, modules, relative, tree
 
 DURABLE = frozenset(
-    {"open_run", "claim", "claim_due", "append", "add_evidence", "release", "add_hold", "deliver", "forget", "raise_incarnation"}
+    {
+        "open_run",
+        "claim",
+        "claim_due",
+        "append",
+        "add_evidence",
+        "release",
+        "add_hold",
+        "deliver",
+        "forget",
+        "raise_incarnation",
+        "keep_schedule",
+    }
 )
 USER = frozenset({"_call", "invoke", "ask", "make", "body", "probe_body", "close_body", "cancel_body"})
 ON_DISK = frozenset(

@@ -35,8 +35,8 @@ DECLARED = ("restored", "incarnation")
 """What only a person's declaration passes: see test_declaring."""
 
 
-PASSED_BY_RUNS = tuple(point for point in POINTS if not point.startswith(("checkpoint.", "kv.")))
-"""The others are passed by a save and by a cache that forgets: see test_checkpoints."""
+PASSED_BY_RUNS = tuple(point for point in POINTS if not point.startswith(("checkpoint.", "kv.", "schedule")))
+"""The others are passed by a save and by a cache that forgets: see test_checkpoints; and by whoever begins what is scheduled: see test_scheduled."""
 
 
 EVERY = int(os.environ.get("EVERY", "0"))

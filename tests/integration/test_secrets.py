@@ -48,9 +48,11 @@ WHO = ("--by", "ann", "--reason", "she looked")
 UNTYPED = {"send"}
 """Says a message of a topic, which is typed only when the run receives it: what is typed in is told again as it was."""
 
-VALUELESS = {"migrate", "replay", "demo", "explore", "parking", "contracts list", "contracts show"} | {
-    f"checkpoint {name}" for name in ("plan", "verify-resume", "list", "inspect", "verify", "diff", "gc", "pin", "unpin")
-}
+VALUELESS = (
+    {f"schedules {name}" for name in ("list", "pause", "resume", "trigger")}
+    | {"migrate", "replay", "demo", "explore", "parking", "contracts list", "contracts show"}
+    | {f"checkpoint {name}" for name in ("plan", "verify-resume", "list", "inspect", "verify", "diff", "gc", "pin", "unpin")}
+)
 """Commands that never see a value of a run. What `explore` writes has a test of its own."""
 
 
