@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from recovery.checkpoint.admitting import require_sound
 from recovery.checkpoint.files import Disk, shut_and_remove
@@ -25,6 +26,7 @@ from recovery.checkpoint.manifest import FILE, STATE, FileEntry, Manifest, diges
 from recovery.checkpoint.packing import packed_header
 from recovery.checkpoint.reading import in_streams
 from recovery.checkpoint.shards import Array, Read, Written, begin_shard, gather_shard
+from recovery.checkpoint.state import Sealed
 from recovery.checkpoint.validating import CheckShard
 from recovery.crashpoints import around
 
@@ -158,7 +160,7 @@ class Export:
     made: Manifest
     written: Mapping[str, Written]
     held: Mapping[str, Array]
-    state_bytes: bytes
+    sealed: Sealed
 
     def manifest(self, limits: Limits) -> Manifest:
         require_sound(self.made, limits, where=self.where)
@@ -168,7 +170,7 @@ class Export:
         return {FILE, STATE, *self.written}
 
     def size(self, name: str) -> int:
-        return len(self.state_bytes) if name == STATE else self.written[name].entry.size
+        return len(self.sealed.data) if name == STATE else self.written[name].entry.size
 
     def arrays(self, shapes: object) -> Mapping[str, Array]:  # noqa: ARG002
         return self.held
@@ -182,4 +184,7 @@ class Export:
         return found
 
     def state(self, entry: FileEntry) -> bytes:  # noqa: ARG002
-        return self.state_bytes
+        return self.sealed.data
+
+    def value(self, state: bytes, limits: Limits) -> Any:  # noqa: ARG002
+        return self.sealed.value

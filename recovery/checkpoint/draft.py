@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from recovery.checkpoint import state as states
 from recovery.checkpoint.commit import Attempt, Export
 from recovery.checkpoint.kinds import Kind, require_stored
 from recovery.checkpoint.limits import Limits
 from recovery.checkpoint.manifest import FileEntry, JournalPosition, Manifest
 from recovery.checkpoint.outline import Outline, outlined
 from recovery.checkpoint.shards import Array, Written
+from recovery.checkpoint.state import Sealed, sealed
 from recovery.checkpoint.validating import Capture
 
 WIDE_BYTES: Final = 8 << 20
@@ -33,7 +33,7 @@ class Draft:
     fingerprint: str
     outline: Outline
     arrays: Mapping[str, Array]
-    state: bytes
+    state: Sealed
 
     @property
     def array_bytes(self) -> int:
@@ -46,7 +46,7 @@ class Draft:
         names = self.outline.divided(streams if self.array_bytes >= WIDE_BYTES else 1)
         parts = [{name: self.arrays[name] for name in part} for part in names]
         written = attempt.write_shards(parts, limits, streams=streams)
-        manifest = self._manifest(sequence, parent, names, written, attempt.write_state(self.state))
+        manifest = self._manifest(sequence, parent, names, written, attempt.write_state(self.state.data))
         by_name = {each.entry.name: each for each in written}
         return manifest, Export(attempt.path.name, manifest, by_name, self.arrays, self.state), written
 
@@ -70,7 +70,7 @@ def drafted(
     """The draft of a capture. Raises CheckpointInvalid, LimitExceeded, WrongKind."""
     require_stored(capture.kind)
     value = capture.state()
-    state = states.to_bytes(value, limits)
+    state = sealed(value, limits)
     arrays = dict(capture.arrays)
     outline = outlined(arrays, limits)
     return Draft(capture.kind, step_of(value) if step is None else step, journal, fingerprint, outline, arrays, state)

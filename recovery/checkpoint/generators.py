@@ -36,6 +36,8 @@ _MT_WORDS: Final = 624
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
+_TEXT: Final = frozenset({str})
+
 DEPTH_MAX: Final = 100  # of nested values; more than any store reads
 
 
@@ -75,7 +77,8 @@ def check(state: State, *, where: str) -> None:
         raise CheckpointInvalid(
             reason="generator", where=where, problem=f"{kind!r} is no generator that can be restored ({', '.join(KINDS)} are)"
         )
-    fresh = random.Random(0) if kind == PYTHON else _blank(str(kind), legacy="has_gauss" in state)  # noqa: S311  # not for secrets
+    spare = _spare.pop(str(kind), None) if "has_gauss" not in state else None
+    fresh = spare or (random.Random(0) if kind == PYTHON else _blank(str(kind), legacy="has_gauss" in state))  # noqa: S311  # not for secrets
     try:
         possible = not _impossible(state)  # first: numpy does not check every position that it will read from
         if possible:
@@ -85,6 +88,12 @@ def check(state: State, *, where: str) -> None:
         raise CheckpointInvalid(reason="generator", where=where, problem=f"it is no state of {kind} ({error})") from None
     if not same:
         raise CheckpointInvalid(reason="generator", where=where, problem=f"it is no state that {kind} can be in")
+    if not isinstance(fresh, np.random.RandomState):
+        _spare[str(kind)] = fresh
+
+
+_spare: Final[dict[str, AnyGenerator]] = {}
+"""By kind, a generator that a state was put into to check it: seeding another takes longer than the check. Taken out while it is in use; every state replaces all of it."""
 
 
 class Generators:
@@ -192,7 +201,9 @@ def plain(value: Any, depth: int = 0) -> Any:
         raise CheckpointInvalid(reason="state", where="a value", problem="it is nested too deeply")
     if type(value) in _PLAIN:
         return value
-    if type(value) is dict and set(map(type, value)) == {str}:
+    if type(value) is list:
+        return [plain(part, depth + 1) for part in value]
+    if type(value) is dict and _TEXT.issuperset(map(type, value)):
         return {name: plain(part, depth + 1) for name, part in value.items()}
     if isinstance(value, Mapping):
         if len({str(name) for name in value}) < len(value):

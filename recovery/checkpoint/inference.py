@@ -175,7 +175,7 @@ class KVStore:
         attempt = Attempt(self._disk, parent, 1, secrets.token_hex(8))
         try:
             attempt.begin()
-            state = states.to_bytes({"identity": identity.document()}, self.limits)
+            state = states.sealed({"identity": identity.document()}, self.limits)
             draft = Draft(Kind.INFERENCE_KV, 0, None, "", outlined(held, self.limits), held, state)
             manifest, export, _ = draft.write(attempt, self.limits, 1, "", streams=1)
             validate(export, self.limits)

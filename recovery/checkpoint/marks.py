@@ -45,9 +45,9 @@ def borne(of: Marks, name: str) -> tuple[Mark, ...]:
 
 
 def read(place: Place) -> Marks:
-    found: dict[Mark, set[str]] = {mark: set() for mark in Mark}
+    found: dict[Mark, set[str]] = {}
     for mark, name in _entries(place):
-        found[mark].add(name)
+        found.setdefault(mark, set()).add(name)
     return Marks({mark: frozenset(names) for mark, names in found.items()})
 
 

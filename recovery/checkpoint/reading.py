@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from recovery.checkpoint import state as states
 from recovery.checkpoint.admitting import admit
 from recovery.checkpoint.errors import CheckpointInvalid
 from recovery.checkpoint.files import Readable, opened, read_bounded
@@ -79,6 +80,9 @@ class Directory:
         at_most(entry.size, self._limits.state_bytes, where=f"{self.where}, {entry.name}", what="its size in bytes")
         with self._regular(entry.name):
             return read_bounded(self._disk, self._path / entry.name, entry.size)[0]
+
+    def value(self, state: bytes, limits: Limits) -> Any:
+        return states.from_bytes(state, limits)
 
     def _regular(self, name: str) -> Regular:
         return Regular(f"{self.where}, {name}")

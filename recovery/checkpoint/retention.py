@@ -9,7 +9,7 @@ A name that is rejected is not counted and not retired: it goes into quarantine 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -53,6 +53,7 @@ def plan(found: Iterable[Candidate | Rejected], marks: Marks, keep: Keep) -> Pla
     retired: list[str] = []
     damaged: list[Rejected] = []
     unfinished: list[str] = []
+    pinned, restored, of_verified = (marks.names(mark) for mark in (Mark.PINNED, Mark.RESTORED, Mark.VERIFIED))
     of_kind: Counter[str] = Counter()
     verified = 0
     for each in found:
@@ -62,21 +63,22 @@ def plan(found: Iterable[Candidate | Rejected], marks: Marks, keep: Keep) -> Pla
             elif TEMPORARY_NAME.fullmatch(each.name):
                 unfinished.append(each.name)
             continue
-        is_verified = each.name in marks.names(Mark.VERIFIED)
-        reason = _why(each, marks, of_kind[each.kind] < keep.last, is_verified and verified < keep.verified)
-        of_kind[each.kind] += 1
+        name, kind = each.name, each.kind
+        is_verified = name in of_verified
+        reason = _why(name, pinned, restored, of_kind[kind] < keep.last, is_verified and verified < keep.verified)
+        of_kind[kind] += 1
         verified += is_verified
         if reason:
-            kept[each.name] = reason
+            kept[name] = reason
         else:
-            retired.append(each.name)
+            retired.append(name)
     return Plan(kept, tuple(retired), tuple(damaged), tuple(unfinished))
 
 
-def _why(each: Candidate, marks: Marks, is_last: bool, is_last_verified: bool) -> str:
-    if each.name in marks.names(Mark.PINNED):
+def _why(name: str, pinned: Set[str], restored: Set[str], is_last: bool, is_last_verified: bool) -> str:
+    if name in pinned:
         return "pinned"
-    if each.name in marks.names(Mark.RESTORED):
+    if name in restored:
         return "restored from"
     if is_last:
         return "one of the last"

@@ -30,7 +30,6 @@ from recovery.checkpoint.readback import ReadBack, read_back, read_back_packed
 from recovery.checkpoint.retention import Keep, empty_trash, plan, put_into_quarantine, retire, sweep
 from recovery.checkpoint.scanning import Candidate, Rejected, newest_first, rejected, sorted_out
 from recovery.checkpoint.shards import Written
-from recovery.checkpoint.strict import canonical
 from recovery.checkpoint.validating import Evidence, validate
 from recovery.crashpoints import around
 
@@ -191,7 +190,7 @@ def point(place: Place, manifest: Manifest) -> None:
     """Make `CURRENT` say which one is the newest. It is not synced: nothing is decided by it, and a flush is not cheap. Nor is a save failed by
     it, whose checkpoint exists: what refuses is told in the log, and the old hint stays. One of the same length is written over, at a sixth of the cost of a replacement."""
     with around("checkpoint.current"):
-        said = canonical({"name": manifest.name, "id": manifest.id})
+        said = b'{"id":"%b","name":"%b"}' % (manifest.id.encode(), manifest.name.encode())  # canonical: neither holds a quote
         with suppress(OSError):  # then it is replaced
             file, size = place.disk.reopen(place.current)
             try:
@@ -233,7 +232,9 @@ def _taken(found: list[Candidate | Rejected]) -> Iterator[int]:
 
 def _sweep(place: Place, found: list[Candidate | Rejected]) -> None:
     """Remove what crashed saves left, and put aside what is damaged. The lease is ours, so nobody works on it any more."""
-    planned = plan((each for each in found if isinstance(each, Rejected)), marks.Marks(), Keep())
+    if not (odd := [each for each in found if isinstance(each, Rejected)]):
+        return
+    planned = plan(odd, marks.Marks(), Keep())
     for each in planned.damaged:
         put_into_quarantine(place, each)
     sweep(place, planned.unfinished)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from recovery.checkpoint import strict
@@ -25,15 +26,28 @@ _LISTS: Final = (list, tuple)
 _BITS_MAX: Final = 1320  # so that no more digits are written than are read
 
 
-def to_bytes(value: Any, limits: Limits) -> bytes:
-    """The file's content. Raises CheckpointInvalid(reason="state") or LimitExceeded."""
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A value as the bytes of a file, and as whoever reads these bytes gets it: equal in type and value, in containers of its own."""
+
+    data: bytes
+    value: Any
+
+
+def sealed(value: Any, limits: Limits) -> Sealed:
+    """Raises CheckpointInvalid(reason="state") or LimitExceeded."""
     try:
-        sealed = seal(value)
-        data = strict.canonical(sealed)
+        document, copy = _sealed(value, ())
+        data = strict.canonical(document)
     except RecursionError:
         raise _refused((), "it is nested too deeply") from None
-    strict.require_bounds(data, sealed, bytes_max=limits.state_bytes, depth_max=2 * limits.depth, where="state.json")
-    return data
+    strict.require_bounds(data, document, bytes_max=limits.state_bytes, depth_max=2 * limits.depth, where="state.json")
+    return Sealed(data, copy)
+
+
+def to_bytes(value: Any, limits: Limits) -> bytes:
+    """The file's content. Raises what `sealed` raises."""
+    return sealed(value, limits).data
 
 
 def from_bytes(data: bytes, limits: Limits) -> Any:
@@ -46,28 +60,33 @@ Path = tuple[Any, ...]
 """Where a value is: () or (the path of what holds it, its key or index there). Put into words only where something is refused."""
 
 
-def seal(value: Any, path: Path = ()) -> JSON:
+def seal(value: Any) -> JSON:
     """`value` as JSON without floating-point numbers. Tuples become lists."""
+    return _sealed(value, ())[0]
+
+
+def _sealed(value: Any, path: Path) -> tuple[JSON, Any]:
+    """(what `seal` makes of it, what `unseal` makes of that), in one walk, so that both are of the same moment."""
     kind = type(value)
     if kind is str:
-        return _text(value, path)
-    if kind is float:
+        _require_text(value, path)
+    elif kind is float:
         if not math.isfinite(value):
             raise _refused(path, "it is a number that is infinite or not a number", reason="finite")
-        return {_FLOAT: value.hex()}
-    if kind is int:
+        return {_FLOAT: value.hex()}, value
+    elif kind is int:
         if value.bit_length() > _BITS_MAX:  # Python itself refuses to write much larger ones, and takes long for large ones
             raise _refused(path, f"it is an integer of {value.bit_length()} bits, and {_BITS_MAX} is the limit")
-        return value if -INTEGER_MAX < value < INTEGER_MAX else {_INT: str(value)}
-    if value is None or kind is bool:
-        return value
-    if kind is dict:
-        return _seal_mapping(value, path)
-    if isinstance(value, _LISTS):
-        return _seal_many(value) or [seal(item, (path, index)) for index, item in enumerate(value)]
-    if isinstance(value, Mapping):
-        return _seal_mapping(value, path)
-    raise _refused(path, f"{kind.__name__} is no plain value; use numbers, strings, lists, mappings or an array")
+        return value if -INTEGER_MAX < value < INTEGER_MAX else {_INT: str(value)}, value
+    elif kind is dict:
+        return _sealed_mapping(value, path)
+    elif isinstance(value, _LISTS):
+        return _sealed_list(value, path)
+    elif isinstance(value, Mapping):
+        return _sealed_mapping(value, path)
+    elif value is not None and kind is not bool:
+        raise _refused(path, f"{kind.__name__} is no plain value; use numbers, strings, lists, mappings or an array")
+    return value, value
 
 
 def unseal(stored: JSON, path: Path = ()) -> Any:
@@ -91,18 +110,19 @@ def unseal(stored: JSON, path: Path = ()) -> Any:
     return stored
 
 
-def _seal_many(values: Sequence[Any]) -> list[JSON]:
-    """Of numbers of one type, as histories and generators have them; nothing if one of them has to be looked at alone."""
-    kinds = set(map(type, values))
+def _sealed_list(value: Sequence[Any], path: Path) -> tuple[list[JSON], list[Any]]:
+    values = list(value)
+    kinds = set(map(type, values))  # many numbers of one type, as histories and generators have them, need no look at each alone
     if kinds == {float} and all(map(math.isfinite, values)):
-        return [{_FLOAT: text} for text in map(float.hex, values)]
+        return [{_FLOAT: text} for text in map(float.hex, values)], values
     if kinds == {int} and min(values) > -INTEGER_MAX and max(values) < INTEGER_MAX:
-        return list(values)
-    return []
+        return values, list(values)
+    pairs = [_sealed(item, (path, index)) for index, item in enumerate(values)]
+    return [document for document, _ in pairs], [copy for _, copy in pairs]
 
 
 def _unseal_many(stored: list[Any]) -> list[Any]:
-    """What `_seal_many` made; nothing if one of them has to be looked at alone."""
+    """Many numbers of one type at once; nothing if one of them has to be looked at alone."""
     kinds = set(map(type, stored))
     if kinds == {int}:
         return stored
@@ -118,24 +138,25 @@ def _unseal_many(stored: list[Any]) -> list[Any]:
     return numbers if list(map(float.hex, numbers)) == texts and all(map(math.isfinite, numbers)) else []
 
 
-def _text(value: str, path: Path) -> str:
+def _require_text(value: str, path: Path) -> None:
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
             raise _refused(path, "it is a string without a UTF-8 form") from None
-    return value
 
 
-def _seal_mapping(value: Mapping[Any, Any], path: Path) -> JSON:
-    sealed: dict[str, JSON] = {}
+def _sealed_mapping(value: Mapping[Any, Any], path: Path) -> tuple[JSON, dict[str, Any]]:
+    document: dict[str, JSON] = {}
+    copy: dict[str, Any] = {}
     for key, item in value.items():
         if type(key) is not str:
             raise _refused(path, f"its key {str(key)[:40]!r} is a {type(key).__name__}; use strings")
-        sealed[_text(key, path)] = seal(item, (path, key))
-    if len(sealed) == 1 and next(iter(sealed)).startswith("$"):
-        return {_DICT: sealed}
-    return sealed
+        _require_text(key, path)
+        document[key], copy[key] = _sealed(item, (path, key))
+    if len(document) == 1 and next(iter(document)).startswith("$"):
+        return {_DICT: document}, copy
+    return document, copy
 
 
 def _integer(inner: Any, path: Path) -> int:

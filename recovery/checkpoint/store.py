@@ -105,7 +105,7 @@ class CheckpointStore(Choosing):
 
     def write(self, draft: Draft, *, record: Record | None = None) -> Candidate:
         """Save a state that was taken before. Raises what `save` raises."""
-        needed = draft.array_bytes + len(draft.state)
+        needed = draft.array_bytes + len(draft.state.data)
         wait, packed = self.wait.total_seconds(), needed <= self.packed_bytes
         with begun(self.place, self.known, needed_bytes=needed, wait_seconds=wait, packed=packed) as session:
             streams = 1 if packed else self.place.streams  # what is put together in memory is one shard, whatever its size

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from recovery.checkpoint import learning
-from recovery.checkpoint import state as states
 from recovery.checkpoint.errors import CheckpointInvalid
 from recovery.checkpoint.header import Placed, read_header
 from recovery.checkpoint.kinds import Kind, require
@@ -98,6 +97,10 @@ class Evidence(Protocol):
 
     def state(self, entry: FileEntry) -> bytes: ...
 
+    def value(self, state: bytes, limits: Limits) -> Any:
+        """What these bytes say: read from them, or what they were made of."""
+        ...
+
 
 def validate(
     evidence: Evidence, limits: Limits, *, kind: Kind | None = None, name: str | None = None, schema: str | None = None
@@ -127,7 +130,7 @@ def validate(
         if found[entry.name].unfinite:
             at = f"{where}, {manifest.inside(entry.name)[found[entry.name].unfinite][0]}"
             raise CheckpointInvalid(where=at, problem="it holds a number that is infinite or not a number", reason="finite")
-    read = states.from_bytes(state, limits)
+    read = evidence.value(state, limits)
     INVARIANTS[manifest.kind](arrays, read)
     return Checkpoint(manifest, arrays, read)
 

@@ -156,6 +156,22 @@ def test_a_state_that_was_captured_is_one(kind: str) -> None:
     check(changed(kind), where="generators.draws")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_check_takes_anything_from_the_one_before(kind: str) -> None:
+    """They may share a generator: what is missing in a state must not be what an earlier one left there."""
+    states = [capture(random.Random(seed) if kind == PYTHON else getattr(np.random, kind)(seed)) for seed in (1, 2)]
+    for state in (*states, *states):
+        check(state, where="generator")
+        for name in state:
+            with pytest.raises(CheckpointInvalid):
+                check({key: value for key, value in state.items() if key != name}, where="generator")
+        if isinstance(state.get("state"), dict):
+            for name in state["state"]:
+                inner = {key: value for key, value in state["state"].items() if key != name}
+                with pytest.raises(CheckpointInvalid):
+                    check({**state, "state": inner}, where="generator")
+
+
 def test_another_generators_state_is_refused_and_nothing_is_touched() -> None:
     own = np.random.default_rng(1)
     before = capture(own)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections import UserDict
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ values = st.recursive(
     | st.text(max_size=6),
     lambda inner: (
         st.lists(inner, max_size=4)
-        | st.dictionaries(st.sampled_from(["$int", "$float", "$dict", "$x"]) | st.text(max_size=4), inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["$int", "$float", "$dict", "$secret", "$x"]) | st.text(max_size=4), inner, max_size=3)
     ),
     max_leaves=12,
 )
@@ -154,3 +156,48 @@ def test_of_many_numbers_the_one_that_is_not_as_it_would_be_written_is_named(bad
     assert isinstance(whole, list)
     with pytest.raises(CheckpointInvalid, match=r"\[1\]"):
         state.unseal([whole[0], {"$float": bad}, whole[2]])
+
+
+@given(values | numbers)
+def test_who_wrote_a_state_knows_what_its_reader_gets(value: Any) -> None:
+    """A save is judged by that value and reads its own bytes no second time."""
+    made = state.sealed(value, LIMITS)
+    assert difference(in_order(made.value), state.from_bytes(made.data, LIMITS), "$") is None
+
+
+class Fickle(Mapping[str, Any]):
+    """Says something else each time it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __getitem__(self, key: str) -> Any:
+        self.asked += 1
+        return {"n": self.asked, "t": (self.asked, 1.5), "inner": Other(a=[self.asked])}[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("n", "t", "inner"))
+
+    def __len__(self) -> int:
+        return 3
+
+
+class Other(UserDict[str, Any]):
+    """A mapping that is no dict."""
+
+
+def test_a_value_that_changes_between_two_looks_is_what_was_written() -> None:
+    made = state.sealed({"fickle": Fickle(), "pairs": ((1, 2), (0.5,), ())}, LIMITS)
+    read = state.from_bytes(made.data, LIMITS)
+    assert difference(in_order(made.value), read, "$") is None
+    assert read["fickle"]["t"] == [2, 1.5]
+
+
+def test_what_was_sealed_is_nobody_elses() -> None:
+    value = {"loss": [0.5, 1.5], "key": [1, 2], "mixed": [1, "a"], "inner": {"a": [1]}}
+    made = state.sealed(value, LIMITS)
+    value["loss"].append(2.5)  # type: ignore[attr-defined]
+    value["key"].clear()  # type: ignore[attr-defined]
+    value["mixed"].clear()  # type: ignore[attr-defined]
+    value["inner"]["a"] = []  # type: ignore[call-overload]
+    assert made.value == {"loss": [0.5, 1.5], "key": [1, 2], "mixed": [1, "a"], "inner": {"a": [1]}}
