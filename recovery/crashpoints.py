@@ -119,10 +119,11 @@ class around:  # noqa: N801  # read as a word; a class, since a generator costs 
         self._name = name
 
     def __enter__(self) -> None:
-        reach(f"{self._name}.before")
+        if _armed is not None or _hook.get() is not None:
+            reach(f"{self._name}.before")
 
     def __exit__(self, raised: type[BaseException] | None, *_: object) -> None:
-        if raised is None:
+        if raised is None and (_armed is not None or _hook.get() is not None):
             reach(f"{self._name}.after")
 
 

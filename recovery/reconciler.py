@@ -235,7 +235,7 @@ async def _machine(
         restored=restored,
         same_bytes=same_code,
         holds=world.held_contracts,
-        heard=lambda: orders(world.messages(row.run_id)),
+        heard=lambda: orders(came) if (came := world.messages(row.run_id)) else (),
         kin=Kin(history.opened.depth, Offspring(world, row.run_id, _continue)),
     )
 

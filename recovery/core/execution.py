@@ -307,7 +307,8 @@ class Execution:
             entries = wanted(self.history.length + len(unsaid)) if callable(wanted) else wanted
             if not entries:
                 return
-            unsaid = not_after(unsaid, min(map(latest_us, entries)))
+            if unsaid:
+                unsaid = not_after(unsaid, min(map(latest_us, entries)))
             standing = held_at_least(self.history, entries, self.rests.standing(branch, Rest(status, next_look_us, reason)))
             rides = rides and self.stands is standing.status is Status.RUNNING
             await self._stored(Append((*unsaid, *entries), *standing, rides=rides))

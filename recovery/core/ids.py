@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
-from uuid import UUID
 
 from recovery.core.errors import InvalidName
 
@@ -51,9 +51,15 @@ def check_run_id(run_id: str) -> str:
 
 def check_step_name(name: str) -> str:
     """Return ``name`` if it can name a step, else raise InvalidName."""
-    if not isinstance(name, str) or not STEP_NAME_PATTERN.fullmatch(name):
+    if not isinstance(name, str) or not _can_name_a_step(name):
         raise InvalidName(what="step name", name=name, rule="1 to 64 characters out of A-Z a-z 0-9 . _ : -")
     return name
+
+
+@lru_cache(maxsize=1024)
+def _can_name_a_step(name: str) -> bool:
+    """Asked at each step, of few names."""
+    return STEP_NAME_PATTERN.fullmatch(name) is not None
 
 
 def check_key(key: str) -> str:
@@ -93,11 +99,8 @@ def branch_of(step: str) -> str:
 
 def digest_bytes(*parts: bytes) -> str:
     """BLAKE2b-256 over length-prefixed parts, in hex. Length prefixes keep ('ab','c') apart from ('a','bc')."""
-    state = blake2b(digest_size=32)
-    for part in parts:
-        state.update(len(part).to_bytes(8, "big"))
-        state.update(part)
-    return state.hexdigest()
+    whole = b"".join([piece for part in parts for piece in (len(part).to_bytes(8, "big"), part)])
+    return blake2b(whole, digest_size=32).hexdigest()
 
 
 MODELS: Final = "@"
@@ -110,6 +113,9 @@ def other_arguments(recorded: str, asked: str) -> bool:
     return bool(before and after) and then == now and before != after
 
 
+_VARIANT: Final = "89ab"  # the hex digits that begin with the bits 10
+
+
 def derive_key(namespace: str, run_id: str, step: str, generation: int = 0) -> str:
     """The idempotency key of a step that names none: UUID-shaped (36 ASCII characters fit every carrier we know).
 
@@ -117,7 +123,6 @@ def derive_key(namespace: str, run_id: str, step: str, generation: int = 0) -> s
     receipts; never the arguments, so that the same step with other arguments is caught and not hidden.
     """
     parts = (b"recovery-key-1", namespace.encode(), run_id.encode(), step.encode(), str(generation).encode())
-    raw = bytearray(bytes.fromhex(digest_bytes(*parts))[:16])
-    raw[6] = (raw[6] & 0x0F) | 0x80  # version 8: custom (RFC 9562 section 5.8)
-    raw[8] = (raw[8] & 0x3F) | 0x80  # variant 10
-    return str(UUID(bytes=bytes(raw)))
+    drawn = digest_bytes(*parts)
+    variant = _VARIANT[int(drawn[16], 16) & 0x3]
+    return f"{drawn[:8]}-{drawn[8:12]}-8{drawn[13:16]}-{variant}{drawn[17:20]}-{drawn[20:32]}"  # 8: custom (RFC 9562 section 5.8)

@@ -101,7 +101,12 @@ class Machine(Execution):
     kin: Kin = field(default_factory=Kin)
     mail: Mail = field(default_factory=Mail)
     straight: ClassVar[bool] = True
+    _me: str = field(init=False, default="")  # the epoch, as it is written
     _foreseen: Straight = field(init=False, default_factory=Straight)
+
+    def __post_init__(self) -> None:
+        Execution.__post_init__(self)  # super() does not work in a slotted dataclass
+        self._me = str(self.epoch)
 
     @property
     def calls(self) -> dict[str, Any]:
@@ -163,7 +168,8 @@ class Machine(Execution):
     async def perform(self, step: str, request: Request) -> Settled:
         """The effect's first durable outcome: recorded, found, or made now. Raises Unwind where none can be had."""
         recorded = self.history.steps.get(step)
-        given = None if isinstance(recorded, EffectStep) else await inherited(self, step, request)
+        its_own = isinstance(recorded, EffectStep) or (recorded is None and not self.history.overrides)
+        given = None if its_own else await inherited(self, step, request)
         if given is None or own_effect(self.history, step) is not None:  # what an earlier generation did is undone with the rest
             self.contracts.setdefault(request.contract.digest, request.contract)
             self.requests[step] = request
@@ -189,9 +195,11 @@ class Machine(Execution):
             self.judgements.append((effect, None))
             return effect.settled
         step = effect.step
-        await self.append(step, taken_in(effect))
+        if effect.observations:
+            await self.append(step, taken_in(effect))
         while True:
-            await heed(self, step)
+            if self.heard():
+                await heed(self, step)
             if isinstance(pending, Intent):
                 check_wanted(self, step)
             now_us = await Now()
@@ -263,10 +271,10 @@ class Machine(Execution):
             purpose=CANCELLING if judgement.cancels else judgement.action.value,
             sent_at_us=now_us,
             send_until_us=judgement.next_look_us,
-            epoch=str(self.epoch),
+            epoch=self._me,
         )
         if isinstance(pending, Intent):
-            await self.append(effect.step, [replace(pending, attempt=attempt)])
+            await self.append(effect.step, [request.intent(effect.step, pending.at_us, attempt)])
         else:
             await self.append(effect.step, [pending, attempt] if pending else [attempt])
         made = self.history.steps[effect.step]
@@ -282,7 +290,7 @@ class Machine(Execution):
             return await Close(request.subject, effect.intent, attempt)
         if attempt.purpose == CANCELLING:
             return await Cancel(request.subject, effect.intent, attempt)
-        first_sent_us = min(each.sent_at_us for each in possibly_sent(effect))
+        first_sent_us = attempt.sent_at_us if attempt.number == 1 else min(each.sent_at_us for each in possibly_sent(effect))
         return await Send(request.subject, effect.intent, attempt, first_sent_us, effect.heard)
 
     async def _observed(
@@ -295,7 +303,7 @@ class Machine(Execution):
             observed_at_us=await Now(),
             answer=answer,
             attempt=attempt,
-            epoch=str(self.epoch),
+            epoch=self._me,
         )
 
     async def _record(

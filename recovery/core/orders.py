@@ -95,7 +95,8 @@ def ordered(machine: Machine) -> bool:
 
 async def heeding(machine: Machine, step: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:
     """A step that has just begun, unless an order that came in the meantime stops it. Raises Unwind."""
-    await heed(machine, step)
+    if machine.heard():
+        await heed(machine, step)
     if step not in machine.history.steps:
         check_wanted(machine, step)
     return await procedure(step)
@@ -103,6 +104,8 @@ async def heeding(machine: Machine, step: str, procedure: Callable[[str], Corout
 
 def check_wanted(machine: Machine, step: str) -> None:
     """Raises Unwind where an order says that this step is not to begin, or not to wait."""
+    if not machine.history.overrides:
+        return  # almost always
     if (reason := unwanted(machine.history, undoing=machine.undoes(step))) is not None:
         raise machine.stop(reason, branch_of(step))
 

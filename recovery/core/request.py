@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from recovery.core.contracts import Contract
-from recovery.core.entries import JSON, Intent
+from recovery.core.entries import JSON, Attempt, Intent
 from recovery.core.policy import Policy
 from recovery.core.values import value
 
@@ -38,7 +38,8 @@ class Request:
     rides: bool = True  # its outcome may become durable with the run's next entries, where its contract allows that
     same_bytes: bool = True  # its arguments are as recorded, not the same in another version of their models
 
-    def intent(self, step: str, at_us: int) -> Intent:
+    def intent(self, step: str, at_us: int, attempt: Attempt | None = None) -> Intent:
+        """As it is asked for now; attempt: the first one, durable with it."""
         return Intent(
             step=step,
             effect=self.effect,
@@ -50,6 +51,7 @@ class Request:
             contract=self.contract.digest,
             timeout_us=self.timeout_us,
             at_us=at_us,
+            attempt=attempt,
             valid_until_us=self._valid_until(at_us),
             undoes=self.undoes,
             deadline_us=self.deadline_us,
@@ -60,6 +62,8 @@ class Request:
     def _valid_until(self, at_us: int) -> int | None:
         """The soonest of what this call, its contract and its scope say."""
         for_us = self.contract.valid_for_us
+        if for_us is None and self.valid_until_us is None and self.deadline_us is None:
+            return None
         said = (self.valid_until_us, None if for_us is None else at_us + for_us, self.deadline_us)
         return min((until for until in said if until is not None), default=None)
 

@@ -43,6 +43,8 @@ class Scopes:
 
     def bound(self, branch: str) -> Limit | None:
         """The earliest deadline that bounds what begins now; of two at one moment, the inner one."""
+        if not self._entered:
+            return None  # almost always
         return _earliest(bound for path in self._bounding(branch) for bound in reversed(self._entered.get(path, ())))
 
     def unbind(self, path: str) -> None:

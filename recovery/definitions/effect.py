@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
 
 from recovery.codec import Codec, fingerprint
-from recovery.core.contracts import Contract, Kind
+from recovery.core.contracts import Contract, Kind, microseconds
 from recovery.core.durations import stated
 from recovery.core.entries import JSON, Answered
 from recovery.core.errors import ValueUnreadable
@@ -78,6 +78,7 @@ class Effect(Generic[P, T]):
         if self.signature.first is not Call:
             raise refused(name, "its first parameter is not a Call", "Annotate it: `call: Call`; `call.key` is what to send.")
         _check_settings(name, timeout, heartbeat, riding)
+        self.timeout_us = microseconds(timeout)
         self.environment = environment or Environment(name)
         self.rejects = rejections_by_name(rejects, name)
         self.outcome: Codec[T] = outcome_codec(name, contract, self.signature.returns, self.rejects)
@@ -108,7 +109,8 @@ class Effect(Generic[P, T]):
 
     def bind(self, stored: Mapping[str, JSON]) -> Bound[T]:
         """Bind stored arguments, as a journal holds them. Reading them raises ValueUnreadable if they no longer fit."""
-        return Bound(self, dict(stored), fingerprint({"effect": self.name, "arguments": dict(stored)}), retry=self.retry)
+        arguments = dict(stored)
+        return Bound(self, arguments, fingerprint({"effect": self.name, "arguments": arguments}), retry=self.retry)
 
     def parse(self, given: Mapping[str, Any]) -> Bound[T]:
         """Bind plain JSON from outside, such as a model's tool call. Raises ValueNotStorable saying what does not fit."""

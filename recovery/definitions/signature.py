@@ -37,10 +37,12 @@ class Signature:
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, JSON]:
         """The arguments by name, in the order of the parameters. Raises TypeError and ValueNotStorable."""
-        try:
-            given = self.form.bind(*args, **kwargs).arguments
-        except TypeError as error:
-            raise TypeError(f"{self.where}: {error}") from None
+        given: Mapping[str, Any] = kwargs  # each by its name, as is usual
+        if args or kwargs.keys() != self.parameters.keys():
+            try:
+                given = self.form.bind(*args, **kwargs).arguments
+            except TypeError as error:
+                raise TypeError(f"{self.where}: {error}") from None
         stored: dict[str, JSON] = {}
         for name, codec in self.parameters.items():
             stored[name] = codec.encode(given[name], where=self.where, root=name) if name in given else self.defaults[name]
@@ -77,6 +79,8 @@ class Signature:
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False, **shared}
 
     def _misfit(self, given: Mapping[str, Any]) -> tuple[str, str] | None:
+        if given.keys() == self.parameters.keys():
+            return None
         if unknown := sorted(set(given) - set(self.parameters)):
             return unknown[0], "there is no such parameter"
         missing = [name for name in self.parameters if name not in given and name not in self.defaults]

@@ -22,7 +22,12 @@ def reading(machine: Machine, step: str) -> Iterator[None]:
     try:
         yield
     except ValueUnreadable as error:
-        raise error.in_entry(machine.history.run_id, _entry(machine, step), step) from error
+        raise read_in(machine, step, error) from error
+
+
+def read_in(machine: Machine, step: str, error: ValueUnreadable) -> ValueUnreadable:
+    """The same, naming the entry of this step."""
+    return error.in_entry(machine.history.run_id, _entry(machine, step), step)
 
 
 def _entry(machine: Machine, step: str) -> int:

@@ -20,7 +20,7 @@ from recovery.core.durations import stated
 from recovery.core.effect_errors import NotExecuted, OutcomeUnavailable, RetriesExhausted
 from recovery.core.entries import DEADLINE, NOW, RANDOM, Decision, OutcomeKind, Settled
 from recovery.core.entries import UUID as UUID_FORM
-from recovery.core.errors import DeadlinePassed, DecisionFailed, DefinitionError, InvalidName
+from recovery.core.errors import DeadlinePassed, DecisionFailed, DefinitionError, InvalidName, ValueUnreadable
 from recovery.core.history import EffectStep
 from recovery.core.ids import branch_of, check_key, check_step_name, derive_key
 from recovery.core.inheriting import renewed
@@ -41,7 +41,7 @@ from recovery.definitions.registry import check_complete
 from recovery.definitions.run import Applied, Rejected
 from recovery.definitions.speaking import spoken
 from recovery.definitions.wait import Wait
-from recovery.drivers.reading import fingerprint_of, reading
+from recovery.drivers.reading import fingerprint_of, read_in, reading
 from recovery.drivers.undoing import Stretches, Undoing
 from recovery.drivers.wanting import Wanting
 from recovery.logs import logger
@@ -114,7 +114,7 @@ class Session:
             same_bytes=known_as == bound.fingerprint,
             arguments=bound.stored,
             contract=effect.contract,
-            timeout_us=microseconds(effect.timeout),
+            timeout_us=effect.timeout_us,
             can_probe=effect.probe_body is not None,
             can_close=effect.close_body is not None,
             subject=bound,
@@ -199,14 +199,15 @@ class Session:
     def outcome(self, step: str, bound: Bound[Any], key: str, settled: Settled) -> Applied[Any] | Rejected:
         """What a settlement means to the workflow. Raises NotExecuted and OutcomeUnavailable."""
         effect = bound.effect
+        try:
+            if settled.outcome in {OutcomeKind.APPLIED, OutcomeKind.MIXED}:
+                return Applied(effect.decode_value(settled.value))
+            if settled.outcome is OutcomeKind.REJECTED:
+                return Rejected(effect.decode_rejection(settled.error, settled.value))
+        except ValueUnreadable as error:
+            raise read_in(self.machine, settled.step, error) from error
         about = {"run_id": self.run_id, "step": step, "effect": effect.name, "key": key, "reason": settled.reason or settled.row}
         match settled.outcome:
-            case OutcomeKind.APPLIED | OutcomeKind.MIXED:
-                with reading(self.machine, settled.step):
-                    return Applied(effect.decode_value(settled.value))
-            case OutcomeKind.REJECTED:
-                with reading(self.machine, settled.step):
-                    return Rejected(effect.decode_rejection(settled.error, settled.value))
             case OutcomeKind.APPLIED_WITHOUT_VALUE:
                 if effect.accepts_none:
                     return Applied(None)

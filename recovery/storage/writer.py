@@ -69,7 +69,10 @@ class Writer:
         if wanted.rides:
             self.aboard += wanted.entries
             return
-        whole = replace(wanted, entries=(*self.aboard, *wanted.entries)) if self.aboard else wanted
+        whole = wanted
+        if self.aboard:
+            entries = (*self.aboard, *wanted.entries)
+            whole = Wanted(entries, wanted.status, wanted.next_look_us, wanted.reason, wanted.keeps_look)
         try:
             await self._commit(whole)
         except Exception as error:
