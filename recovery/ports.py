@@ -1,15 +1,14 @@
 """Ports: what the drivers and the reconciler need from the outside, as small protocols.
 
-Owns the promises that every storage and every clock makes; the conformance suite tests them. A port method says when its
-effect is durable, what a concurrent caller sees, which errors it raises and whether it is safe to repeat.
-"""
+Owns the promises that every storage and every clock makes; the conformance suite tests them. A port method says when its effect is durable, what
+a concurrent caller sees, which errors it raises and whether it is safe to repeat."""
 
 # pyright: reportReturnType=false
 # The body of a protocol's method is its docstring; mypy checks those who implement it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -278,9 +277,8 @@ class Due:
 class Journal(Protocol):
     """A store of runs. Synchronous; safe for several threads; the async driver calls it from a thread of its own.
 
-    Every method may raise StoreUnavailable (whether a write is stored is then unknown; all writes here are safe to repeat
-    as they stand), SchemaMismatch (not migrated, or newer than this code) and StoreUrlError.
-    """
+    Every method may raise StoreUnavailable (whether a write is stored is then unknown; all writes here are safe to repeat as they stand),
+    SchemaMismatch (not migrated, or newer than this code) and StoreUrlError."""
 
     url: str  # for people, without password
     vault: Vault | None  # what messages and late evidence are encrypted by, and rows by whoever chains them; None: nothing is
@@ -309,10 +307,9 @@ class Journal(Protocol):
         """Run rows ordered by run id, those behind `after`; costs what it returns, but for a `reason`, which is looked for in all of them."""
 
     def claim(self, seen: RunRow, owner: Owner, *, lease_term_us: int, at_us: int) -> RunRow | None:
-        """Compare-and-set on (epoch, lease counter, owner) of `seen`: epoch n+1 (or (incarnation, 1) if the incarnation rose), the new
-        owner, counter 0. Durable on return. None if somebody was faster, or if the run was forgotten. A repeat with the same owner token returns the row.
-        Load only after it has returned, in a new transaction. Does not change the status, nor lower `updated_at_us`, which is for people:
-        a clock is lifted to the times in the chain, which are verified, and never to this one."""
+        """Compare-and-set on (epoch, lease counter, owner) of `seen`: epoch n+1 (or (incarnation, 1) if the incarnation rose), the new owner, counter 0. Durable on
+        return. None if somebody was faster, or if the run was forgotten. A repeat with the same owner token returns the row. Load only after it has returned, in a new transaction: its owner may have
+        settled it since it was seen. Does not change the status, nor lower `updated_at_us`, which is for people: a clock is lifted to times in the chain, and never to this one."""
 
     def due(self, wanted: Wanted) -> Due:
         """The runs that nobody has and that can go on now: queued, let go before their end, or with a next look that has passed. A higher
@@ -385,13 +382,16 @@ class Journal(Protocol):
         """The last word about each subject that is held now, oldest first; read committed."""
 
     def forget(self, seen: RunRow, stub: Stub) -> bool:
-        """Compare-and-set on (epoch, head, settled status) of `seen`: remove the run's entries, contract links, evidence and inbox, and keep
-        the stub, all or nothing. Durable on return. The run row stays, unowned and at a further epoch, so that its id is never used
-        again and an append of its last owner is fenced; its keys stay taken. False if the run moved or is not settled. A repeat
-        returns True and changes nothing."""
+        """Compare-and-set on (epoch, head, settled status) of `seen`: remove the run's entries, contract links, evidence and inbox, and keep the stub, all or nothing.
+        Durable on return. The run row stays, unowned and at a further epoch, so that its id is never used again and an append of its last owner is fenced; its keys stay
+        taken. False if the run moved or is not settled. A repeat returns True and changes nothing."""
 
     def stub(self, run_id: str) -> Stub | None:
         """What `forget` kept, or None if the run was not forgotten. Read committed."""
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Until what is returned is called, call `wake`, in any thread, when a run may have become due by what was written through this journal and, on PostgreSQL, by whomever.
+        No I/O in the caller's thread. In vain or not at all, too: whoever listens looks now and then."""
 
     def now_us(self) -> int:
         """The database's own clock, in microseconds since the Unix epoch (for SQLite and memory: this host's)."""

@@ -137,6 +137,8 @@ async def _begun(world: World, row: RunRow, first: Opened, workflow: Workflow[..
 
 async def _obeying(world: World, loaded: Loaded) -> Recovered[Any]:
     """Go on with a run that is ours, and again for orders that came meanwhile."""
+    if loaded.history.ended is not None:  # by its owner, between our look and our claim, of which neither epoch nor lease tells
+        return _settled(world, loaded.run, loaded.history, against=await _against(world, loaded))
     while True:
         loaded = await obeyed(world, loaded)
         if loaded.history.held is not None:

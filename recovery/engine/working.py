@@ -121,6 +121,13 @@ class Worker:
     def work(self) -> bool:
         """Until `stop`. Whether everything that was at work came to an end of its own, or was handed back."""
         self._crew = crew(self._engine, self._working.concurrency, self._patience)
+        deaf = self._engine.journal.listen(self.wake)
+        try:
+            return self._worked()
+        finally:
+            deaf()
+
+    def _worked(self) -> bool:
         while not self._stopping:
             self.turned_us = self._engine.clock.boot_us()
             self._look()

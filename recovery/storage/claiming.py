@@ -55,7 +55,7 @@ RELEASE: Final = (
             (sa.and_(say.RESTS, sa.or_(run.c.next_look_us.is_(None), run.c.next_look_us > _due)), _due), else_=run.c.next_look_us
         ),
     )
-    .returning(run.c.number)
+    .returning(run.c.status, run.c.next_look_us)
 )
 """Where nothing broke off `due_us` is NULL, than which nothing is greater: the next look stays."""
 

@@ -9,7 +9,7 @@ is fenced; what is written and what it means is the same on all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -51,6 +51,12 @@ class Database(Protocol):
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         """`ports.Journal.append`, without retries."""
+
+    def tell_due(self, connection: sa.Connection, looks_us: int | None = None) -> None:
+        """Have other processes that listen look at what is due, when the transaction commits. looks_us: when the run is due that this is about."""
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """What other processes say by `tell_due`, as `ports.Journal.listen`; nothing where none can."""
 
     def now_us(self) -> int:
         """`ports.Journal.now_us`, its own readiness included."""

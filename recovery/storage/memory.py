@@ -40,6 +40,7 @@ from recovery.ports import (
     Stub,
     Wanted,
 )
+from recovery.storage.bell import Bell
 from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealed_words, sealing_of
 from recovery.storage.rooms import Room, subject_of
 from recovery.storage.rules import GOES_ON, check_rises, check_rows, first_taken, is_due, urgency, wants
@@ -74,7 +75,8 @@ class MemoryJournal:
         self._stubs: dict[str, Stub] = {}
         self._quotas: dict[str, Taken] = {}
         self._schedules: dict[str, Scheduled] = {}
-
+        self._bell = Bell()
+        self.listen = self._bell.listen
         watch(self)
 
     def forked(self) -> None:
@@ -119,7 +121,8 @@ class MemoryJournal:
             )
             opened = self._runs[new.run_id] = _Run(row, list(new.rows))
             self._refer(opened, new.payloads)
-            return row
+        self._bell.opened(new)
+        return row
 
     def find(self, run_id: str) -> RunRow | None:
         with self._lock:
@@ -228,7 +231,9 @@ class MemoryJournal:
             if held is not None:
                 held.row = replace(held.row if due_us is None else _woken(held.row, due_us), owner=None, crashes=0)
             there = self._runs.get(run_id)
-            return there is not None and there.row.owner is None and there.row.epoch == epoch
+            released = there is not None and there.row.owner is None and there.row.epoch == epoch
+        self._bell.ring()
+        return released
 
     def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
         with self._lock:
@@ -245,7 +250,9 @@ class MemoryJournal:
             check_rows(member.run_id, member.head, member.rows)
         sealed = [sealed_words(self, member) for member in batch]
         with self._lock:
-            return [self._append_one(member) for member in sealed]
+            came = [self._append_one(member) for member in sealed]
+        self._bell.appended(sealed)
+        return came
 
     def payloads(self, digests: Sequence[str]) -> dict[str, bytes]:
         with self._lock:
@@ -269,6 +276,7 @@ class MemoryJournal:
         sealed = sealed_message(message, sealing)
         with self._lock:
             came = self._deliver(sealed)
+        self._bell.ring()
         return opened_delivery(came, sealing)
 
     def _deliver(self, message: Message) -> Delivery:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import sqlalchemy as sa
@@ -21,6 +21,7 @@ from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import inbox, payloads
 from recovery.storage import statements as say
 from recovery.storage.faults import MIGRATE, MIGRATE_OR_SAY_WHERE, WRITING
+from recovery.storage.listening import listening, notify
 from recovery.storage.place import tables_at, text
 from recovery.storage.schema import (
     DUE_PREDICATE,
@@ -135,6 +136,7 @@ class PostgresDatabase:
 
     def __init__(self, address: Address) -> None:
         self.url = address.shown
+        self._address = address
         self._tables = tables_at(address.place)
         self._single = single_at(address.place)
         self._append = _as_the_driver_says(str(self._tables.statement(APPEND)))
@@ -176,6 +178,8 @@ class PostgresDatabase:
                 return False
             connection.execute(_OPEN, {"run": number, "entries": json.dumps([say.row_columns(row) for row in new.rows])})
             payloads.refer(connection, ((number, item) for item in new.payloads))
+            if new.let_go:
+                self.tell_due(connection, new.next_look_us)
             return True
 
     def insert_evidence(self, connection: sa.Connection, columns: dict[str, object]) -> None:
@@ -201,6 +205,12 @@ class PostgresDatabase:
         if any(len(member.keys) > 1 or member.payloads or member.words for member in members):
             return set()
         return {index for index, _ in self._sessions.bare(self._append, _parameters(batch, group)) or ()}
+
+    def tell_due(self, connection: sa.Connection, looks_us: int | None = None) -> None:
+        notify(connection, self._address.place, looks_us)
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        return listening(self._address, wake)
 
     def now_us(self) -> int:
         self.ready(writing=False)
@@ -238,6 +248,8 @@ class PostgresDatabase:
             written = {row.member: row.number for row in connection.execute(APPEND, parameters).all()}
             for index in written:
                 inbox.tell(connection, batch[index].words)
+            if told and written:
+                self.tell_due(connection)
             # Behind the fence: whoever waits for a payload's row holds the rows of its runs, as one who forgets does.
             payloads.refer(connection, ((number, item) for index, number in written.items() for item in batch[index].payloads))
             # One key lost: the others that were just inserted must go, too.

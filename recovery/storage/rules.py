@@ -47,10 +47,18 @@ GOES_ON: Final = frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING, Statu
 """What a worker brings on. Of a run in doubt another branch may: it is due if something came for it, and an owner may have died with it."""
 
 
+_AT_ONCE: Final = frozenset({Status.QUEUED, Status.RUNNING})
+_LOOKED_AT: Final = frozenset({Status.WAITING, Status.IN_DOUBT})
+
+
 def is_due(row: RunRow) -> bool:
     """Whether a run that nobody has goes on by itself, now or from its next look on: `schema.DUE_PREDICATE` in Python."""
-    looked_at = row.status in {Status.WAITING, Status.IN_DOUBT} and row.next_look_us is not None
-    return row.owner is None and (looked_at or row.status in {Status.QUEUED, Status.RUNNING})
+    return row.owner is None and goes_on(row.status, row.next_look_us)
+
+
+def goes_on(status: str, next_look_us: int | None) -> bool:
+    """The same of a run that was just let go."""
+    return status in _AT_ONCE or (status in _LOOKED_AT and next_look_us is not None)
 
 
 def wants(wanted: Wanted, row: RunRow) -> bool:

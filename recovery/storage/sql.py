@@ -33,11 +33,12 @@ from recovery.ports import (
 )
 from recovery.storage import claiming, due, inbox, payloads, quotas, schedules
 from recovery.storage import statements as say
+from recovery.storage.bell import Bell
 from recovery.storage.database import Database
 from recovery.storage.interruption import attended
 from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealed_words, sealing_of
 from recovery.storage.retry import persistently
-from recovery.storage.rules import check_rises, check_rows
+from recovery.storage.rules import check_rises, check_rows, goes_on
 from recovery.vaults import Vault
 
 T = TypeVar("T")
@@ -54,6 +55,7 @@ class SqlJournal:
         self._namespace: str | None = None
         self.url = database.url
         self.vault: Vault | None = None
+        self._bell = Bell()
 
     def namespace(self) -> str:
         if self._namespace is None:  # fixed for the life of the database
@@ -81,6 +83,7 @@ class SqlJournal:
             return self._found(new.run_id) if stored or not new.let_go else None
 
         row = self._write(opened)
+        self._bell.opened(new)
         return row if new.let_go or (row is not None and row.owner is not None and row.owner.token == new.owner.token) else None
 
     def find(self, run_id: str) -> RunRow | None:
@@ -170,12 +173,18 @@ class SqlJournal:
 
         def released() -> bool:
             with self._database.writing() as connection:
-                if connection.execute(claiming.RELEASE, held).first() is not None:
+                let_go = connection.execute(claiming.RELEASE, held).first()
+                if let_go is not None:
+                    if goes_on(let_go.status, let_go.next_look_us):
+                        # A statement of its own: who dies in front of it leaves a run that is found by looking.
+                        self._database.tell_due(connection, let_go.next_look_us)
                     return True
             row = self._found(run_id)  # it was not ours; or we have released it already, and never heard of it
             return row is not None and row.owner is None and row.epoch == epoch
 
-        return self._write(released)
+        came = self._write(released)
+        self._bell.ring()
+        return came
 
     def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
         def loaded() -> tuple[RunRow, list[Row], dict[str, str]] | None:
@@ -197,7 +206,9 @@ class SqlJournal:
         for member in batch:
             check_rows(member.run_id, member.head, member.rows)
         sealed = [sealed_words(self, member) for member in batch]
-        return self._write(lambda: self._database.append(sealed))
+        came = self._write(lambda: self._database.append(sealed))
+        self._bell.appended(sealed)
+        return came
 
     def first_rows(self, run_ids: Sequence[str]) -> dict[str, Row]:
         def found() -> dict[str, Row]:
@@ -246,9 +257,13 @@ class SqlJournal:
 
         def delivered() -> Delivery:
             with self._database.transaction() as connection:
-                return inbox.deliver(connection, sealed)
+                came = inbox.deliver(connection, sealed)
+                self._database.tell_due(connection)
+                return came
 
-        return opened_delivery(self._write(delivered), sealing)
+        came = self._write(delivered)
+        self._bell.ring()
+        return opened_delivery(came, sealing)
 
     def inbox(self, run_id: str, after: int = 0) -> list[Message]:
         def listed() -> list[Message]:
@@ -299,6 +314,15 @@ class SqlJournal:
                 return None if row is None else say.to_stub(run_id, row)
 
         return self._read(kept, None)
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        here, elsewhere = self._bell.listen(wake), self._database.listen(wake)
+
+        def end() -> None:
+            here()
+            elsewhere()
+
+        return end
 
     def now_us(self) -> int:
         return self._attended(self._database.now_us, writing=False)

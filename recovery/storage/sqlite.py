@@ -275,6 +275,12 @@ class SqliteDatabase:
         inbox.tell(connection, member.words)
         return Appended()
 
+    def tell_due(self, connection: sa.Connection, looks_us: int | None = None) -> None:
+        """Nothing tells other processes of a change in a file."""
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:  # noqa: ARG002  # one signature
+        return lambda: None
+
     def now_us(self) -> int:
         return time.time_ns() // 1000
 

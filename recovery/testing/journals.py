@@ -246,6 +246,9 @@ class ProcessJournal:
     def stub(self, run_id: str) -> Stub | None:
         return self._read(lambda journal: journal.stub(run_id))
 
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        return self._inner.listen(wake)
+
     def now_us(self) -> int:
         return self._read(lambda journal: journal.now_us())
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -69,6 +70,7 @@ def placed(database: str, directory: Path) -> Iterator[Place]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _asked(arguments)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # else its workers would go on without it
     wrong = 0
     for database in asked.database or DATABASES:
         with (
@@ -93,7 +95,7 @@ def drained(database: str, place: Place, directory: Path, asked: argparse.Namesp
                 engine.enqueue(order(number), run_id=f"order-{number}")
         enqueued = time.monotonic() - began
         environment = {DATABASE: place.url, SERVICE: str(outside.port), SPOILT: asked.spoilt}
-        fleet = stack.enter_context(Fleet(directory, asked.workers, asked.seed, environment, asked.concurrency))
+        fleet = stack.enter_context(Fleet(directory, asked.workers, asked.seed, environment, asked.concurrency, asked.pause))
         began, cpu = time.monotonic(), cpu_seconds()
         late = under_fire(place, fleet, asked)
         took = time.monotonic() - began
@@ -146,6 +148,7 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--database", action="append", choices=DATABASES, help="only this one; may be repeated")
     parser.add_argument("--seconds", type=float, default=1800, help="of one database, against hanging")
+    parser.add_argument("--pause", type=float, default=1.5, help="seconds between two disturbances of a worker, on average")
     parser.add_argument("--restart", type=float, default=15, help="seconds between two kills of the server")
     parser.add_argument("--directory", help="where the files lie; default: that of temporary files")
     parser.add_argument("--calm", action="store_true", help="disturb nobody")

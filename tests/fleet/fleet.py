@@ -25,8 +25,6 @@ from tests.crash.children import ROOT, surroundings
 STOPPED_SECONDS: Final = (0.2, 6.0)
 """For how long a worker is stopped: its lease ends after three."""
 END_SECONDS: Final = 120.0
-PAUSE_SECONDS: Final = (0.5, 2.5)
-"""Between two disturbances."""
 
 
 @dataclass
@@ -73,13 +71,18 @@ class Fleet:
     seed: int
     environment: Mapping[str, str]
     concurrency: int = 8
+    pause: float = 1.5
+    """Seconds between two disturbances, on average."""
     members: list[Member] = field(default_factory=list)
     past: list[Member] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._chance = random.Random(self.seed)
-        self._next = time.monotonic() + self._chance.uniform(*PAUSE_SECONDS)
+        self._next = time.monotonic() + self._pause()
+
+    def _pause(self) -> float:
+        return self.pause * self._chance.uniform(0.3, 1.7)
 
     def fill(self) -> None:
         """Replace what has ended."""
@@ -109,7 +112,7 @@ class Fleet:
                 member.wakes = None
         if now < self._next:
             return
-        self._next = now + self._chance.uniform(*PAUSE_SECONDS)
+        self._next = now + self._pause()
         member = self._chance.choice(self.members)
         act = self._chance.choices(["kill", "end", "stop"], [4, 3, 3])[0]
         if act == "kill":

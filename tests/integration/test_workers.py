@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -16,8 +17,11 @@ import pytest
 from recovery import AsyncEngine, AsyncRun, Call, Engine, Lease, Run, contracts, effect, workflow
 from recovery.core.entries import Status
 from recovery.core.errors import DefinitionError, InvalidName, RunInputDiffers, StoreUnavailable
+from recovery.drivers.patience import Patience
+from recovery.engine.crew import crew
 from recovery.engine.working import Worker, Working
 from recovery.ports import Journal, Owner
+from recovery.reconciler import carry
 
 GATES: dict[str, threading.Event] = {}
 SENT: list[str] = []
@@ -312,6 +316,24 @@ def test_what_was_taken_over_is_brought_on_although_the_next_claim_fails(journal
         told.until("unreachable")
         told.until("brought on", run_id="a", status="completed")
     assert SENT == ["a"]
+
+
+def test_a_run_that_its_owner_settled_between_a_look_and_a_claim_is_not_settled_twice(engine: Engine | AsyncEngine) -> None:
+    journal = engine.journal
+    do(engine.enqueue(bound(engine, "a"), run_id="a"))
+    with working(engine, replace(FAST, until_idle=True)) as (_, told):
+        told.until("brought on", run_id="a", status="completed")
+    seen, before = journal.find("a"), journal.load("a")
+    assert seen is not None
+    assert before is not None
+    claimed = journal.claim(seen, Owner("another worker"), lease_term_us=30_000_000, at_us=seen.updated_at_us)
+    assert claimed is not None
+    hands = crew(engine, 1, Patience(None))
+    came = hands.start(partial(carry, engine.world(), claimed)).result(60)
+    hands.close()
+    after = journal.load("a")
+    assert after is not None
+    assert (came.status, came.value, after[1], SENT) == (Status.COMPLETED, "posted a", before[1], ["a"])
 
 
 def test_a_run_that_ends_its_workers_is_quarantined_and_goes_on_when_it_is_released(engine: Engine | AsyncEngine) -> None:
