@@ -186,7 +186,8 @@ class Machine(Execution):
         return await self._returned(await self._settle(request, recorded, None))
 
     async def _returned(self, settled: Settled) -> Settled:
-        await self.turn(settled.step)
+        if self._gates:
+            await self.turn(settled.step)
         return settled
 
     async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
@@ -198,17 +199,8 @@ class Machine(Execution):
         if effect.observations:
             await self.append(step, taken_in(effect))
         while True:
-            if self.heard():
-                await heed(self, step)
-            if isinstance(pending, Intent):
-                check_wanted(self, step)
-            now_us = await Now()
-            fresh = pending if isinstance(pending, Observation) else None
-            situation = self.situation(request, effect, now_us)
-            judgement = self._foreseen.judge(effect, situation, fresh) if self.straight else None
-            if judgement is None:
-                judgement = conclude(effect, situation, fresh)
-            self.judgements.append((effect, judgement))
+            judgement = await self._judged(request, effect, pending)
+            now_us = judgement.at_us
             match judgement.action:
                 case Action.DIVERGE:
                     raise self.differs(effect, request)
@@ -233,6 +225,22 @@ class Machine(Execution):
             if isinstance(recorded, EffectStep):
                 effect = recorded
 
+    async def _judged(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Judgement:
+        """What is to be made of a step now: in the moment in which it was asked for or answered, where nothing was waited for since."""
+        fresh = pending if isinstance(pending, Observation) else None
+        now_us = pending.at_us if isinstance(pending, Intent) else None if fresh is None else fresh.observed_at_us
+        if self.heard():
+            await heed(self, effect.step)
+            now_us = None
+        if isinstance(pending, Intent):
+            check_wanted(self, effect.step)
+        situation = self.situation(request, effect, await Now() if now_us is None else now_us)
+        judgement = self._foreseen.judge(effect, situation, fresh) if self.straight else None
+        if judgement is None:
+            judgement = conclude(effect, situation, fresh)
+        self.judgements.append((effect, judgement))
+        return judgement
+
     def differs(self, effect: EffectStep, request: Request) -> Unwind:
         """The code asks for the same effect with another request."""
         return self.diverge(effect.step, *other_request(effect, request), asked_effect(effect.step, request))
@@ -242,6 +250,7 @@ class Machine(Execution):
         pinned = self.contracts.get(effect.intent.contract, request.contract)
         same = pinned is request.contract or pinned == request.contract
         contracts = (pinned,) if same else (pinned, request.contract)
+        ordered_about = bool(self.history.overrides)  # almost never
         return Situation(
             now_us=now_us,
             contracts=contracts,
@@ -251,8 +260,8 @@ class Machine(Execution):
             can_cancel=request.can_cancel,
             restored=self.restored,
             incarnation=self.epoch.incarnation,
-            held=self.history.held is not None or holding(contracts, self.holds()),
-            wanted=self.history.cancelled is None or bool(request.undoes),
+            held=(ordered_about and self.history.held is not None) or holding(contracts, self.holds()),
+            wanted=not ordered_about or self.history.cancelled is None or bool(request.undoes),
             scope_changed=effect.intent.scope != request.scope,
             replay_fingerprint=request.fingerprint,
             same_bytes=self.same_bytes and request.same_bytes,

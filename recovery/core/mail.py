@@ -97,6 +97,8 @@ class Mail:
         """Until when a call that is performed now may be sent by its approval, which it uses up; None: no approval says so.
 
         What follows on its rejection, below its step, is the same call once more: it goes by that approval, and by no other one."""
+        if not self.approved and not self.used:
+            return None
         if (outer := branch_of(step)) in self.used:
             return self.used[outer]
         approvals = self.approved.get(fingerprint)

@@ -6,12 +6,14 @@ Owns nothing that changes. Knows no engine: the driver that makes a call hands i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
+from recovery.core.values import value
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@value(frozen=True, slots=True, kw_only=True)
 class Call:
     """One attempt of one effect, a probe of it, or its close.
 

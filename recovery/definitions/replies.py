@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from recovery.codec import Codec
 from recovery.core.contracts import microseconds
-from recovery.core.entries import Answered, AnswerKind
+from recovery.core.entries import JSON, Answered, AnswerKind
 from recovery.core.errors import ValueNotStorable
 from recovery.definitions.answer import (
     DETAIL_MAX,
@@ -72,7 +72,8 @@ class Replies:
         """The body returned: it happened, and its value is stored, or said to be unstorable by type and path."""
         if self.swallowed:
             return Answered(kind=AnswerKind.ACCEPTED)
-        return self._found(Found(value), original=True)
+        kind, stored, detail = self._stored(value)
+        return Answered(kind=kind, value=stored, detail=detail)
 
     def raised(self, error: BaseException) -> Answered | None:
         """The body raised. None for what is no answer at all (cancellation, KeyboardInterrupt): unknown, and to be raised on."""
@@ -114,21 +115,23 @@ class Replies:
         )
 
     def _found(self, answer: Found[Any], *, original: bool) -> Answered:
-        kind, detail, value = AnswerKind.FOUND, answer.detail, None
-        try:
-            value = self.outcome.encode(answer.outcome, where=self.where, root="result")
-            if isinstance(self.outcome, BatchCodec) and value:
-                kind = AnswerKind.ITEMS
-        except ValueNotStorable as error:
-            kind, detail = AnswerKind.UNSTORABLE, clipped(f"{type(answer.outcome).__name__} at {error.path}")
+        kind, stored, detail = self._stored(answer.outcome, answer.detail)
         return Answered(
             kind=kind,
-            value=value,
+            value=stored,
             fingerprint=answer.fingerprint or "",
             receipt=answer.receipt,
             original=original if answer.original is None else answer.original,
             detail=detail,
         )
+
+    def _stored(self, outcome: Any, detail: str = "") -> tuple[AnswerKind, JSON, str]:
+        """An outcome in stored form, or where it cannot be stored."""
+        try:
+            stored = self.outcome.encode(outcome, where=self.where, root="result")
+        except ValueNotStorable as error:
+            return AnswerKind.UNSTORABLE, None, clipped(f"{type(outcome).__name__} at {error.path}")
+        return AnswerKind.ITEMS if stored and isinstance(self.outcome, BatchCodec) else AnswerKind.FOUND, stored, detail
 
     def _refused(self, answer: Refused) -> Answered:
         """A rejection that is not declared, or cannot be stored, could not be raised again: it proves nothing to a replay."""

@@ -18,6 +18,7 @@ from recovery.core.errors import DefinitionError, RecoveryError
 from recovery.core.ids import Epoch
 from recovery.core.instants import moment
 from recovery.core.operations import Ask, Cancel, Close, Decided, Poll, Send, Sleep
+from recovery.core.values import value
 from recovery.crashpoints import around
 from recovery.definitions.answer import NotSent, ReplyWas
 from recovery.definitions.call import Call
@@ -36,7 +37,7 @@ Progress = Callable[[Sleep | Poll, float], None]
 """Told on every nap what is waited for and how many seconds are left."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Question:
     """One call of a user's function about one effect."""
 
@@ -87,13 +88,12 @@ class Surroundings:
         stamped. The deadline holds on both: a suspended process must not send because its wall clock stood still or was set back. `aside`:
         uses the store without being waited for; None: at once."""
         bound, intent = self.stand_in(operation.subject), operation.intent
-        effect = bound.effect
         attempt = None if isinstance(operation, Ask) else operation.attempt
         send_until_us = attempt.send_until_us if attempt else now_us + intent.timeout_us
         boot_us = self.clock.boot_us()
         ends_us = boot_us + max(0, send_until_us - now_us)  # at once where it is over by the wall clock
         ends_us = ends_us if stamped_us is None else min(ends_us, stamped_us + _lasts_us(attempt, intent))
-        watch = Watch(silence_of(operation, effect.heartbeat))
+        watch = Watch(silence_of(operation, bound.effect.heartbeat))
         beats = Beats(operation, run_id, self.clock, watch, aside or self._at_once) if isinstance(operation, Send) else None
         call = Call(
             run_id=run_id,
@@ -107,11 +107,12 @@ class Surroundings:
             first_sent=moment(operation.first_sent_us) if isinstance(operation, Send) else None,
             remaining=lambda: max(0.0, (ends_us - self.clock.boot_us()) / 1_000_000),
             stopped=lambda: watch.abandoned or self.unwanted(run_id),
-            **({} if beats is None else beats.told),
+            last_heartbeat=None if beats is None else beats.last,
+            beat=_unheard if beats is None else beats.beat,
         )
         bracket, body, answer, raised = _function_of(operation, bound)
         ask = partial(_in_time, call, body) if attempt else partial(body, call)
-        if not isinstance(operation, Ask) and not effect.is_async:
+        if not isinstance(operation, Ask) and not bound.effect.is_async:
             ask = partial(_outliving, ask, watch, answer, raised, partial(self._keep, operation, run_id))
             if watch.silence is not None:
                 ask = partial(watch.called, ask, max(0.0, (ends_us - boot_us) / 1_000_000))
@@ -119,7 +120,7 @@ class Surroundings:
             bracket=bracket,
             call=call,
             ask=ask,
-            is_async=effect.is_async,
+            is_async=bound.effect.is_async,
             answer=answer,
             raised=raised,
             too_late=boot_us >= ends_us,
@@ -155,6 +156,10 @@ class Surroundings:
         if seconds and self.progress is not None:
             self.progress(sleep, seconds)
         return seconds
+
+
+def _unheard(_: Any) -> None:
+    """Only a sending says signs of life."""
 
 
 def _lasts_us(attempt: Attempt | None, intent: Intent) -> int:

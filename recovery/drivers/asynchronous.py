@@ -313,9 +313,10 @@ _STORE_THREADS: WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecutor]
 
 def _store_threads(loop: asyncio.AbstractEventLoop) -> ThreadPoolExecutor:
     """Threads for the store alone: slow user functions in the loop's own threads must not hold up commits."""
-    if loop not in _STORE_THREADS:
-        _STORE_THREADS[loop] = ThreadPoolExecutor(STORE_THREADS_MAX, thread_name_prefix="recovery-store")
-    return _STORE_THREADS[loop]
+    threads = _STORE_THREADS.get(loop)
+    if threads is None:
+        threads = _STORE_THREADS[loop] = ThreadPoolExecutor(STORE_THREADS_MAX, thread_name_prefix="recovery-store")
+    return threads
 
 
 WOKEN_MAX: Final = 64

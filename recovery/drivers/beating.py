@@ -46,10 +46,10 @@ class Beats:
     _kept: Heartbeat | None = None
 
     @property
-    def told(self) -> dict[str, Any]:
-        """The fields of a call that are about heartbeats."""
-        last = self.send.heard.last
-        return {"beat": self.beat, "last_heartbeat": None if last is None else deepcopy(last.progress)}
+    def last(self) -> JSON:
+        """How far an earlier attempt said last that it had come."""
+        heard = self.send.heard.last
+        return None if heard is None else deepcopy(heard.progress)
 
     def beat(self, progress: Any) -> None:
         """The attempt is alive. Raises ValueNotStorable."""

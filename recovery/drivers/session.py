@@ -105,6 +105,8 @@ class Session:
         if len(name) > (limit := effect.contract.key_length_max):
             rule = f"at most {limit} characters, as the contract of {effect.name!r} says of its carrier: pass key= to perform"
             raise InvalidName(what="idempotency key", name=name, rule=rule)
+        until_us, approved_us = bound.valid_until_us, self.machine.mail.approval_of(step, bound.fingerprint)
+        until_us = until_us if approved_us is None else sooner(until_us, approved_us)
         return Request(
             effect=effect.name,
             environment=effect.environment.name,
@@ -118,7 +120,7 @@ class Session:
             can_probe=effect.probe_body is not None,
             can_close=effect.close_body is not None,
             subject=bound,
-            valid_until_us=sooner(bound.valid_until_us, self.machine.mail.approval_of(step, bound.fingerprint)),
+            valid_until_us=until_us,
             can_cancel=effect.cancel_body is not None,
             deadline_us=None if scope is None else scope.at_us,
             retry=bound.retry,

@@ -128,7 +128,8 @@ class Writer:
             seq += 1
             rested = rest(entry, seq, self.sealing)
             row = chained(previous, seq, kind_of(entry), step_of(entry), rested.body, self.epoch, token)
-            payloads |= {payload.digest: payload for payload in rested.payloads}
+            if rested.payloads:
+                payloads |= {payload.digest: payload for payload in rested.payloads}
             previous = row.digest
             rows.append(row)
         intents = [entry for entry in wanted.entries if isinstance(entry, Intent)]
