@@ -7,14 +7,12 @@ cancelling cannot undo a commit; a step has its identity before anything is awai
 from __future__ import annotations
 
 import asyncio
-import contextvars
 from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
-from weakref import WeakKeyDictionary, ref
 
 from recovery.core.child_errors import ChildFailed
 from recovery.core.children import JOINED
@@ -39,17 +37,16 @@ from recovery.drivers import children
 from recovery.drivers.asking import Surroundings, bound_call
 from recovery.drivers.branching import Branching, bodies_of, width
 from recovery.drivers.loop import Driver
+from recovery.drivers.posting import in_context, post_of
 from recovery.drivers.riding import Watchman
 from recovery.drivers.session import Nap, Session
 from recovery.drivers.undoing import Stretch
 from recovery.drivers.watching import Watch
 from recovery.ports import Append, AppendResult, Journal
-from recovery.storage.committing import Ticket, Wake
+from recovery.storage.committing import Ticket
 from recovery.storage.writer import Writer
 
 T = TypeVar("T")
-
-STORE_THREADS_MAX: Final = 8  # per event loop
 
 
 class AsyncDriver(Driver):
@@ -105,30 +102,25 @@ class AsyncDriver(Driver):
             await come.wait()
 
     async def _use(self, call: Callable[[Any], T]) -> T:
-        # A future and not a task: a loop that ends cancels all its tasks, and would let go of a commit that is still on its way.
-        context = contextvars.copy_context()
+        asked = in_context(call, self.surroundings.journal)
         if self._left:
             # Nor may the end be waited for: whoever closes may be the garbage collector, in a thread that holds the store's one writer.
             with suppress(RuntimeError):  # the interpreter is on its way out, and its process's death says the same
-                self._threads.submit(context.run, call, self.surroundings.journal)
+                self._threads.submit(asked)
             return None  # type: ignore[return-value]  # whoever is closed only gives up
-        loop = asyncio.get_running_loop()
-        self._threads = _store_threads(loop)
-        work = loop.run_in_executor(self._threads, lambda: context.run(call, self.surroundings.journal))
-        return await _to_its_end(work)
+        post = post_of(asyncio.get_running_loop())
+        self._threads = post.threads
+        return await post.use(asked)
 
     async def _commit(self, append: Append) -> AppendResult:
-        loop = asyncio.get_running_loop()
-        told: asyncio.Future[None] = loop.create_future()
-        ticket = self.surroundings.committer.submit(append, _post_of(loop), told)
-        if self._left:
-            return None  # type: ignore[return-value]  # as in `_use`: whoever is closed waits for nothing
-        await _to_its_end(told)
-        return ticket.outcome()
+        if self._left:  # as in `_use`: whoever is closed waits for nothing
+            self.surroundings.committer.submit([Ticket(append, _nobody)])
+            return None  # type: ignore[return-value]
+        post = post_of(asyncio.get_running_loop())
+        return await post.commit(self.surroundings.committer, Ticket(append, post.tell))
 
     def _aside(self, call: Callable[[Journal], None]) -> None:
-        context = contextvars.copy_context()
-        self._asides.append(self._threads.submit(context.run, call, self.surroundings.journal))
+        self._asides.append(self._threads.submit(in_context(call, self.surroundings.journal)))
 
     async def _caught_up(self) -> None:
         while self._asides:
@@ -136,7 +128,7 @@ class AsyncDriver(Driver):
 
     async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None, watch: Watch) -> Any:
         """Awaited where it can be, else called in a thread of its own, where it may block and cannot be interrupted."""
-        self._threads = _store_threads(asyncio.get_running_loop())  # for what is done aside
+        self._threads = post_of(asyncio.get_running_loop()).threads  # for what is done aside
         if not is_async:
             return await asyncio.to_thread(ask)
         return await watch.awaited(ask, seconds)
@@ -308,43 +300,8 @@ class AsyncSession:
         return result
 
 
-_STORE_THREADS: WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecutor] = WeakKeyDictionary()
-
-
-def _store_threads(loop: asyncio.AbstractEventLoop) -> ThreadPoolExecutor:
-    """Threads for the store alone: slow user functions in the loop's own threads must not hold up commits."""
-    threads = _STORE_THREADS.get(loop)
-    if threads is None:
-        threads = _STORE_THREADS[loop] = ThreadPoolExecutor(STORE_THREADS_MAX, thread_name_prefix="recovery-store")
-    return threads
-
-
-WOKEN_MAX: Final = 64
-"""Callers woken in one turn of an event loop: each of them goes on at once, and the loop has other work than ours."""
-
-_POSTS: WeakKeyDictionary[asyncio.AbstractEventLoop, Wake] = WeakKeyDictionary()
-
-
-def _post_of(loop: asyncio.AbstractEventLoop) -> Wake:
-    """How callers of an event loop are told from another thread, with one call for all of a batch."""
-    if loop not in _POSTS:
-        there = ref(loop)  # a mapping that held its own keys would keep every loop for ever
-
-        def post(tickets: list[Ticket]) -> None:
-            if (loop := there()) is not None:
-                with suppress(RuntimeError):  # closed: nobody waits there any more
-                    loop.call_soon_threadsafe(_wake, loop, tickets)
-
-        _POSTS[loop] = post
-    return _POSTS[loop]
-
-
-def _wake(loop: asyncio.AbstractEventLoop, tickets: list[Ticket]) -> None:
-    for ticket in tickets[:WOKEN_MAX]:
-        if not ticket.about.done():
-            ticket.about.set_result(None)
-    if rest := tickets[WOKEN_MAX:]:
-        loop.call_soon(_wake, loop, rest)
+def _nobody(answered: Sequence[Ticket]) -> None:
+    """Who has asked for these waits no longer."""
 
 
 async def _to_its_end(work: asyncio.Future[T]) -> T:

@@ -32,7 +32,7 @@ class Appending(Protocol):
     def append(self, batch: Sequence[Append]) -> list[AppendResult]: ...
 
 
-Wake: TypeAlias = "Callable[[list[Ticket]], None]"
+Wake: TypeAlias = "Callable[[Sequence[Ticket]], None]"
 
 
 @dataclass(slots=True, eq=False)
@@ -104,14 +104,12 @@ class Committer:
         finally:
             self._leave(ticket)
 
-    def submit(self, append: Append, wake: Wake, about: Any) -> Ticket:
-        """Have it appended by somebody else. Returns at once; `wake` is called in another thread, once for all its tickets of a batch."""
-        ticket = Ticket(append, wake, about)
+    def submit(self, tickets: Sequence[Ticket]) -> None:
+        """Have these appended by somebody else. Returns at once; each one's `wake` is called in another thread, once for all its tickets of a batch."""
         with self._lock:
-            self._queue.append(ticket)
+            self._queue.extend(tickets)
             if self._leader is None:
                 self._lend()
-        return ticket
 
     def close(self) -> None:
         """Let the thread end once nothing is queued. A later `submit` starts another."""

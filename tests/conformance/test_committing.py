@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from recovery.core.errors import StoreUnavailable
-from recovery.drivers.asynchronous import _post_of, _to_its_end
+from recovery.drivers.posting import post_of
 from recovery.ports import Append, Appended, AppendResult, Fenced, Journal, RunRow
 from recovery.storage import committing
-from recovery.storage.committing import Committer
+from recovery.storage.committing import Committer, Ticket
 from tests.conformance.making import member, opened, owner, row_after
 
 WAIT_SECONDS = 60
@@ -250,19 +250,15 @@ def test_an_event_loop_never_leads(journal: Journal) -> None:
     committer = Committer(gate)
 
     async def append(run: RunRow) -> AppendResult:
-        loop = asyncio.get_running_loop()
-        told = loop.create_future()
-        ticket = committer.submit(member(run), _post_of(loop), told)
-        await _to_its_end(told)
-        return ticket.outcome()
+        post = post_of(asyncio.get_running_loop())
+        return await post.commit(committer, Ticket(member(run), post.tell))
 
     async def all_at_once() -> list[AppendResult]:
         return await asyncio.gather(*(append(run) for run in many))
 
     assert asyncio.run(all_at_once()) == [Appended()] * 50
     assert {thread for thread, _size in gate.batches}.isdisjoint({threading.get_ident()})
-    assert sum(gate.sizes) == 50
-    assert len(gate.sizes) <= 25
+    assert gate.sizes == [50]
     pump = committer._pump
     committer.close()
     assert pump is not None
@@ -275,7 +271,8 @@ def test_it_begins_again_after_it_was_closed(journal: Journal) -> None:
     for number in range(3):
         run = opened(journal, f"life-{number}")
         answered = threading.Event()
-        ticket = committer.submit(member(run), lambda _tickets, answered=answered: answered.set(), None)  # type: ignore[misc]
+        ticket = Ticket(member(run), lambda _tickets, answered=answered: answered.set())  # type: ignore[misc]
+        committer.submit([ticket])
         assert answered.wait(WAIT_SECONDS)
         assert ticket.outcome() == Appended()
         committer.close()
@@ -287,7 +284,8 @@ def test_sync_and_async_callers_share_commits(journal: Journal) -> None:
     committer = Committer(gate)
     answered = threading.Semaphore(0)
     with leader(committer, gate, member(first), came):
-        tickets = [committer.submit(member(run), lambda told: [answered.release() for _ in told], None) for run in others[:2]]  # type: ignore[func-returns-value]
+        tickets = [Ticket(member(run), lambda told: answered.release(len(told))) for run in others[:2]]
+        committer.submit(tickets)
         with followers(committer, [member(run) for run in others[2:]], came, base=2):
             gate.open.set()
     for _ in tickets:
@@ -306,7 +304,7 @@ def test_a_forked_child_commits_for_itself(sqlite_url: str) -> None:
     committer = Committer(journal)
     run = opened(journal, "parent", by=owner("parent"))
     answered = threading.Event()
-    committer.submit(member(run), lambda _tickets: answered.set(), None)
+    committer.submit([Ticket(member(run), lambda _tickets: answered.set())])
     assert answered.wait(WAIT_SECONDS)
     child = os.fork()
     if child == 0:

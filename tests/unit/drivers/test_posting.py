@@ -1,0 +1,160 @@
+"""The post between an event loop and the store: what leaves together, who is woken when, and that nobody is left waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from recovery.drivers.posting import STORE_THREADS_MAX, WOKEN_MAX, Post, in_context, post_of
+from recovery.ports import Append, Appended, AppendResult
+from recovery.storage.committing import Committer, Ticket
+from recovery.storage.memory import MemoryJournal
+from tests.conformance.making import member, opened
+
+WAIT_SECONDS = 60
+MANY = 100
+
+
+class Kept:
+    """A journal behind a gate; it keeps the sizes of its batches."""
+
+    def __init__(self) -> None:
+        self.journal = MemoryJournal()
+        self.arrived, self.open = threading.Event(), threading.Event()
+        self.sizes: list[int] = []
+
+    def append(self, batch: Sequence[Append]) -> list[AppendResult]:
+        self.sizes.append(len(batch))
+        self.arrived.set()
+        assert self.open.wait(WAIT_SECONDS)
+        return self.journal.append(batch)
+
+
+async def committed(kept: Kept, committer: Committer, append: Append) -> AppendResult:
+    post = post_of(asyncio.get_running_loop())
+    return await post.commit(committer, Ticket(append, post.tell))
+
+
+def test_whoever_was_woken_shares_the_next_commit() -> None:
+    """Two hundred runs in step: each round is one commit, though they are woken few at a time."""
+    kept = Kept()
+    kept.open.set()
+    committer = Committer(kept)
+
+    async def two_steps(number: int) -> None:
+        run = opened(kept.journal, f"run-{number}")
+        for _ in range(2):
+            assert await committed(kept, committer, member(run)) == Appended()
+            found = kept.journal.find(run.run_id)
+            assert found is not None
+            run = found
+
+    async def all_of_them() -> None:
+        post = post_of(asyncio.get_running_loop())
+        post.linger_seconds = WAIT_SECONDS  # however slow the machine is
+        await asyncio.gather(*(two_steps(number) for number in range(MANY)))
+
+    asyncio.run(all_of_them())
+    assert kept.sizes == [MANY, MANY]
+    committer.close()
+
+
+def test_few_are_woken_in_one_turn_of_the_loop() -> None:
+    async def counted() -> list[int]:
+        woken: list[int] = []
+        turn = 0
+
+        async def asking(post: Post) -> None:
+            await post.use(lambda: None)
+            woken.append(turn)
+
+        post = post_of(asyncio.get_running_loop())
+        tasks = [asyncio.ensure_future(asking(post)) for _ in range(MANY)]
+        while not all(task.done() for task in tasks):
+            turn += 1
+            await asyncio.sleep(0)
+        return woken
+
+    woken = asyncio.run(counted())
+    assert len(woken) == MANY
+    assert max(woken.count(turn) for turn in woken) <= WOKEN_MAX
+
+
+def test_a_cancelled_caller_waits_for_its_commit() -> None:
+    kept = Kept()
+    committer = Committer(kept)
+    run = opened(kept.journal)
+
+    async def cancelled_twice() -> bool:
+        task = asyncio.ensure_future(committed(kept, committer, member(run)))
+        assert await asyncio.to_thread(kept.arrived.wait, WAIT_SECONDS)
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0)
+            assert not task.done()
+        kept.open.set()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    assert asyncio.run(cancelled_twice())
+    row = kept.journal.find("run-1")
+    assert row is not None
+    assert row.head == 2
+    committer.close()
+
+
+def test_what_is_handed_in_leaves_though_others_are_always_being_woken() -> None:
+    """A loop that never comes to an end of waking commits all the same."""
+    kept = Kept()
+    kept.open.set()
+    committer = Committer(kept)
+
+    async def beside() -> AppendResult:
+        loop = asyncio.get_running_loop()
+        post = post_of(loop)
+        ended = False
+
+        def again() -> None:
+            post.tell([Ticket(member(run), post.tell)])  # somebody who needs waking, in each turn
+            if not ended:
+                loop.call_soon(again)
+
+        run = opened(kept.journal)
+        again()
+        came = await committed(kept, committer, member(run))
+        ended = True
+        return came
+
+    assert asyncio.run(asyncio.wait_for(beside(), WAIT_SECONDS)) == Appended()
+    committer.close()
+
+
+def test_uses_share_a_few_threads_and_each_has_its_own_answer() -> None:
+    def asked(number: int) -> tuple[int, int]:
+        if number % 10 == 7:
+            raise LookupError(number)
+        return number, threading.get_ident()
+
+    async def all_at_once() -> list[tuple[int, int] | BaseException]:
+        post = post_of(asyncio.get_running_loop())
+        calls: list[Callable[[], tuple[int, int]]] = [in_context(asked, number) for number in range(MANY)]
+        return await asyncio.gather(*map(post.use, calls), return_exceptions=True)
+
+    found = asyncio.run(all_at_once())
+    assert [each.args[0] for each in found if isinstance(each, LookupError)] == list(range(7, MANY, 10))
+    answers = [each for each in found if isinstance(each, tuple)]
+    assert [number for number, _ in answers] == [number for number in range(MANY) if number % 10 != 7]
+    assert 1 <= len({thread for _, thread in answers} - {threading.get_ident()}) <= STORE_THREADS_MAX
+
+
+def test_where_no_thread_can_be_had_it_is_said() -> None:
+    async def too_late() -> None:
+        post = post_of(asyncio.get_running_loop())
+        post.threads.shutdown()
+        await post.use(lambda: None)
+
+    with pytest.raises(RuntimeError, match="shutdown"):
+        asyncio.run(too_late())
