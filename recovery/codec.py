@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from functools import cache
 from types import GenericAlias, NoneType
 from typing import Any, Final, Generic, Literal, TypeVar
@@ -25,6 +24,8 @@ from recovery.core.showing import ESCAPED, MARKED, VERSIONED, Veiled, revealed
 from recovery.frozen import STAND_INS, thawed
 from recovery.identical import DEPTH_MAX, Difference, difference, unfit
 from recovery.redaction import KEPT, MARK, Redacted, Unplaced, Veils, uncovered
+from recovery.texts import dumps as dumps
+from recovery.texts import loads as loads
 from recovery.upcasting import Models, Outdated, Tagged, stored_tag, tagged
 
 T = TypeVar("T")
@@ -152,31 +153,6 @@ def any_codec() -> Codec[Any]:
     """The one of values that are what they are. Kept: building one costs more than a decision's commit, and a decision by a fresh closure or lambda
     asks for one each time it is made."""
     return Codec(Any)
-
-
-def dumps(stored: JSON) -> str:
-    """Compact text, keys in the order they have: the same JSON gives the same text. NaN is refused with ValueError."""
-    return _ENCODER.encode(stored)
-
-
-def loads(text: str) -> JSON:
-    """Strict: duplicate keys, NaN, infinities and numbers that overflow to them are refused with ValueError."""
-    try:
-        return _DECODER.decode(text)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def loads_own(text: str) -> JSON:
-    """`loads`, for text that a digest has proven to be what `dumps` wrote: it holds nothing that is to be refused, and objects that mean something
-    else than themselves only where it has a key that begins with a dollar."""
-    if '"$' in text:
-        return loads(text)
-    try:
-        stored, end = _SCAN(text, 0)
-    except (RecursionError, StopIteration):
-        return loads(text)  # for its error
-    return stored if end == len(text) else loads(text)
 
 
 def check_size(text: str, *, where: str, root: str) -> None:
@@ -339,28 +315,4 @@ def _explained(error: ValidationError, root: str) -> tuple[str, str]:
     return path[:200], "its validator refuses it" if first["type"] in _OWN_MESSAGES else first["msg"]
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(pairs) != 1:
-        if len(found) != len(pairs):
-            raise ValueError("duplicate key")
-        return found
-    ((name, value),) = pairs
-    if name == MARKED:
-        return Veiled(found)
-    if name == ESCAPED and type(value) is Veiled:
-        return {ESCAPED: dict(value)}  # a user's object that only looks like one
-    return found
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text[:20]} is not a finite number")
-    return number
-
-
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _SORTED: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, sort_keys=True)
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_finite, parse_float=_finite)
-_SCAN: Final[Callable[[str, int], tuple[JSON, int]]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # `raw_decode` without a frame

@@ -6,15 +6,17 @@ Owns names, help and the checking of arguments; what a command does is in the mo
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -341,18 +343,34 @@ def contracts_show(
     _carry_out(context, Common(as_json=as_json, debug=debug), work)
 
 
+GARBAGE: Final = 50_000
+"""Objects that are made before Python searches for cyclic garbage among them; 700 by default. What a command imports is some tens of thousands, none of them garbage, and
+searching through those took a seventh of its time."""
+
+
 def main() -> None:
     """The console script."""
+    gc.set_threshold(GARBAGE)
     _fill_streams()
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter still shows the rest
-    assembled()(prog_name="recover")
+    assembled(sys.argv[1] if len(sys.argv) > 1 else "")(prog_name="recover")
 
 
 @cache
-def assembled() -> Any:
-    """All commands, as one that can be called. Assembled once per process, since that takes longer than most of them. `Any`: see Commands."""
-    return typer.main.get_command(app)
+def assembled(asked: str = "") -> Any:
+    """All commands, as one that can be called; of a command or group that is asked for by its name, that alone: assembling all of them takes longer than most
+    of them do. `Any`: see Commands."""
+    wanted = copy(app)
+    commands = [each for each in app.registered_commands if each.callback is not None and asked == _name_of(each)]
+    groups = [each for each in app.registered_groups if asked == each.name]
+    if commands or groups:
+        wanted.registered_commands, wanted.registered_groups = commands, groups
+    return typer.main.get_command(wanted)
+
+
+def _name_of(command: Any) -> str:
+    return command.name or typer.main.get_command_name(command.callback.__name__)
 
 
 def _fill_streams() -> None:

@@ -5,14 +5,17 @@ Owns those two commands. Invariant: they neither create nor migrate a database, 
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from recovery.cli import documents
 from recovery.cli.output import Output
 from recovery.cli.target import Target
 from recovery.core.entries import Status
 from recovery.core.errors import ExitCode
 from recovery.core.ids import check_run_id
-from recovery.engine import Engine
+from recovery.operators.informing import info_of
 from recovery.ports import RunRow
+from recovery.processes import proven_dead
 from recovery.storage.kinship import members, parents_of
 from recovery.storage.listing import Damaged, listed
 from recovery.storage.reading import read
@@ -20,11 +23,11 @@ from recovery.storage.reading import read
 
 def runs(output: Output, target: Target, *, status: Status | None, limit: int) -> ExitCode:
     """The runs by id. Exit 6 where the row of one cannot be read; the others are shown all the same."""
-    with Engine(target.journal()) as engine:
-        found = listed(engine.journal, statuses=None if status is None else [status], limit=limit + 1)
+    with closing(target.journal()) as journal:
+        found = listed(journal, statuses=None if status is None else [status], limit=limit + 1)
         shown, more = found[:limit], len(found) > limit
-        infos = [engine.info(row) for row in shown if isinstance(row, RunRow)]
-        parents = parents_of(engine.journal, [info.run_id for info in infos])
+        infos = [info_of(row, proven_dead) for row in shown if isinstance(row, RunRow)]
+        parents = parents_of(journal, [info.run_id for info in infos])
     damaged = [one for one in shown if isinstance(one, Damaged)]
     from recovery.console.runs import runs as table
 
@@ -37,10 +40,10 @@ def runs(output: Output, target: Target, *, status: Status | None, limit: int) -
 def show(output: Output, target: Target, run_id: str, *, limit: int) -> ExitCode:
     """One run as a timeline, verified. Raises RunNotFound, JournalCorrupt, IncompatibleVersion."""
     check_run_id(run_id)
-    with Engine(target.journal()) as engine:
-        loaded = read(engine.journal, run_id, values=False)
-        info = engine.info(loaded.run)
-        children = members(engine.journal, loaded.history)
+    with closing(target.journal()) as journal:
+        loaded = read(journal, run_id, values=False)
+        info = info_of(loaded.run, proven_dead)
+        children = members(journal, loaded.history)
     from recovery.console.show import show as report
 
     output.answer(

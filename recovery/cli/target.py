@@ -6,7 +6,6 @@ option, environment or the project's own file) is ever imported; a name found in
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import tomllib
@@ -34,7 +33,11 @@ _FORM: Final = "Write it as module:engine, for example shop.main:engine."
 
 def finished(came: Any) -> Any:
     """What an engine's method gave, whichever colour the engine has."""
-    return asyncio.run(came) if iscoroutine(came) else came
+    if not iscoroutine(came):
+        return came
+    import asyncio
+
+    return asyncio.run(came)
 
 
 def _at_hand(vault: Vault | None) -> Vault | None:

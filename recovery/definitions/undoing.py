@@ -7,7 +7,7 @@ the surplus receipt, never of the adopted one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recovery.core.contracts import Contract
 from recovery.core.contradictions import contradicted
@@ -16,8 +16,10 @@ from recovery.core.errors import RecoveryError
 from recovery.core.findings import open_items
 from recovery.core.history import History, Noted
 from recovery.core.instants import moment
-from recovery.definitions.effect import Bound
 from recovery.definitions.recovered import Contradiction, Proposal, Receipt
+
+if TYPE_CHECKING:
+    from recovery.definitions.effect import Bound
 
 
 def contradictions(

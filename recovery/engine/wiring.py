@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 from recovery.claims import World
 from recovery.clocks import DatabaseClock, SystemClock
 from recovery.core.durations import stated
-from recovery.core.entries import Status, Verb
+from recovery.core.entries import Verb
 from recovery.core.errors import DefinitionError, EngineClosed
-from recovery.core.instants import moment
 from recovery.core.limits import Queue, by_name
 from recovery.core.operations import Op
 from recovery.core.policy import RIDING, Budget, Lease, Riding
@@ -30,6 +29,7 @@ from recovery.drivers.asking import Progress, Surroundings, refuse_async
 from recovery.drivers.riding import Watchman
 from recovery.engine.leases import Leases
 from recovery.obeying import orders
+from recovery.operators.informing import info_of
 from recovery.ports import Clock, Journal, Owner, RunRow
 from recovery.processes import identify, proven_dead
 from recovery.storage import open_journal
@@ -246,28 +246,9 @@ class Wiring:
     def proven_dead(self, owner: Owner) -> bool:
         return proven_dead(owner)
 
-    def _orphaned(self, row: RunRow) -> bool:
-        """Whether nobody works on a run that somebody should: a run that waits has let its owner go on purpose."""
-        dead = row.owner is not None and self.proven_dead(row.owner)
-        return (row.status is Status.RUNNING and (row.owner is None or dead)) or (
-            row.status in {Status.WAITING, Status.IN_DOUBT} and dead
-        )
-
     def info(self, row: RunRow) -> RunInfo:
         """The run row for people."""
-        return RunInfo(
-            run_id=row.run_id,
-            workflow=row.workflow,
-            status=row.status,
-            reason=row.reason,
-            owner=None if row.owner is None else str(row.owner),
-            orphaned=self._orphaned(row),
-            epoch=str(row.epoch),
-            entries=row.head,
-            created_at=moment(row.created_at_us),
-            updated_at=moment(row.updated_at_us),
-            next_look=None if row.next_look_us is None else moment(row.next_look_us),
-        )
+        return info_of(row, self.proven_dead)
 
     def flush(self) -> None:
         """Give up leases and connections. Everything that returned is durable already; a later call opens them again."""

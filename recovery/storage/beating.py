@@ -10,7 +10,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from contextlib import suppress
 
-from recovery import codec
+from recovery import texts
 from recovery.core.errors import RecoveryError
 from recovery.core.heartbeats import HEARTBEAT, Heartbeat, decoded, encoded
 from recovery.core.history import History
@@ -22,11 +22,11 @@ from recovery.storage.resting import SEALED, Sealing, key_of
 
 def beat_item(run_id: str, step: str, epoch: Epoch, beat: Heartbeat, sealing: Sealing | None) -> Evidence:
     """A heartbeat as it is kept."""
-    text = codec.dumps(encoded(beat))
+    text = texts.dumps(encoded(beat))
     if sealing is not None:
         about = sealing.about(HEARTBEAT, step, str(epoch), str(beat.at_us))
         sealed = b64encode(sealing.vault.seal(text.encode(), about)).decode()
-        text = codec.dumps({SEALED: {"key": sealing.vault.current, "text": sealed}})
+        text = texts.dumps({SEALED: {"key": sealing.vault.current, "text": sealed}})
     return Evidence(run_id, step, epoch, beat.at_us, HEARTBEAT, text)
 
 
@@ -40,8 +40,8 @@ def hear(history: History, items: Iterable[Evidence], sealing: Sealing | None) -
 
 
 def _beat(item: Evidence, sealing: Sealing | None) -> Heartbeat:
-    body = codec.loads(item.body)
+    body = texts.loads(item.body)
     if SEALED in body and sealing is not None:
         about = sealing.about(HEARTBEAT, item.step, str(item.epoch), str(item.at_us))
-        body = codec.loads(sealing.vault.unseal(key_of(body), b64decode(body[SEALED]["text"], validate=True), about).decode())
+        body = texts.loads(sealing.vault.unseal(key_of(body), b64decode(body[SEALED]["text"], validate=True), about).decode())
     return decoded(body)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from recovery import codec
+from recovery import texts
 from recovery.core.chain import Row
 from recovery.core.entries import JSON, Status
 from recovery.core.errors import IncompatibleVersion, RunNotFound, SchemaMismatch
@@ -92,7 +92,7 @@ def imported(text: str, *, where: str, vault: Vault | None = None) -> tuple[str,
     Raises EncryptionKeyMissing and EncryptionKeyWrong, SchemaMismatch for what is no export, IncompatibleVersion for a newer one, and JournalCorrupt where its chain does not verify."""
     lines = [line for line in text.split("\n") if line.strip()]
     try:
-        head, *rest = [codec.loads(line) for line in lines]
+        head, *rest = [texts.loads(line) for line in lines]
         form = head[_HEAD]
     except (ValueError, KeyError, TypeError) as error:
         raise _refused(where, "is no exported journal") from error
@@ -105,7 +105,7 @@ def imported(text: str, *, where: str, vault: Vault | None = None) -> tuple[str,
         rows = [_row(line) for line in rest if "seq" in line]
         late = [_late(run_id, line) for line in rest if "late" in line]
         beside = _Beside({line["payload"]: _as_bytes(line) for line in rest if "payload" in line}, vault)
-        contracts = {digest: codec.dumps(body) for digest, body in head["contracts"].items()}
+        contracts = {digest: texts.dumps(body) for digest, body in head["contracts"].items()}
         run, namespace, incarnation = _run(run_id, head), str(head["namespace"]), int(head["incarnation"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _refused(where, f"is no whole exported journal ({type(error).__name__}: {error})") from error

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from recovery import codec
+from recovery import texts
 from recovery.core.entries import Status
 from recovery.core.errors import JournalCorrupt, RunForgotten
 from recovery.core.history import History
@@ -49,7 +49,7 @@ def _named(journal: Journal, run_ids: Sequence[str]) -> Iterator[tuple[str, str]
         with suppress(JournalCorrupt):
             for run_id, row in journal.first_rows(run_ids[start : start + _AT_ONCE]).items():
                 with suppress(ValueError, AttributeError):
-                    if parent := codec.loads(row.body).get("parent"):
+                    if parent := texts.loads(row.body).get("parent"):
                         yield run_id, parent
 
 

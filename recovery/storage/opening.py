@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from recovery import codec
+from recovery import texts
 from recovery.core.chain import Row
 from recovery.core.entries import ENTRY_FORMAT, JSON, Entry
 from recovery.core.errors import IncompatibleVersion, JournalCorrupt
@@ -65,7 +65,7 @@ class Opening:
 
     def fields(self, what: str, kind: str, step: str, text: str, seq: int) -> dict[str, JSON]:
         """The fields of a row, unsealed. Its digest was right, so what cannot be read was written by a newer version."""
-        body: dict[str, JSON] = codec.loads_own(text)
+        body: dict[str, JSON] = texts.loads_own(text)
         newest = body.get("format", ENTRY_FORMAT)
         if newest > ENTRY_FORMAT:
             raise self._newer(what, f"format {newest}")
@@ -127,9 +127,17 @@ class Opening:
 
 
 def fetched(stored: Stored, opening: Opening, rows: list[Row]) -> Callable[[Reference], JSON]:
-    """Every value that the rows say lies elsewhere, verified. Raises JournalCorrupt naming the entry and the field of one that is not there."""
-    values = {reference.digest: value_in(reference, body, opening.sealing) for reference, body in _intact(stored, opening, rows)}
-    return lambda reference: values[reference.digest]
+    """Every value that the rows say lies elsewhere, verified, once the first is asked for. Raises JournalCorrupt then, naming the entry and the field of
+    one that is not there."""
+    values: dict[str, JSON] = {}
+
+    def value_of(reference: Reference) -> JSON:
+        if not values:
+            for each, body in _intact(stored, opening, rows):
+                values[each.digest] = value_in(each, body, opening.sealing)
+        return values[reference.digest]
+
+    return value_of
 
 
 def check_payloads(stored: Stored, run_id: str, rows: list[Row]) -> None:
@@ -143,7 +151,7 @@ def _intact(stored: Stored, opening: Opening, rows: list[Row]) -> Iterator[tuple
     for row in rows:
         if ELSEWHERE not in row.body:
             continue  # almost always; a value may hold these letters, too
-        for each in opening.references(row, codec.loads_own(row.body)):
+        for each in opening.references(row, texts.loads_own(row.body)):
             wanted.setdefault(each.digest, (row.seq, each))
     for group in _groups([each for _, each in wanted.values()]):
         bytes_of = stored.payloads([each.digest for each in group])
@@ -174,9 +182,9 @@ def withheld(reference: Reference) -> JSON:
 
 def glanced(kind: str, text: str) -> Entry:
     """The entry in one row's body as far as the row alone tells it. Raises ValueError on what this version does not know."""
-    return wake(kind, unopened(codec.loads(text)), withheld)
+    return wake(kind, unopened(texts.loads(text)), withheld)
 
 
 def digests_of(rows: Sequence[Row]) -> list[str]:
     """The digests of all that rows refer to. Raises ValueError for what no writer wrote."""
-    return sorted({each.digest for row in rows for each in references(codec.loads(row.body))})
+    return sorted({each.digest for row in rows for each in references(texts.loads(row.body))})

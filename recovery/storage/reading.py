@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
-from recovery import codec
+from recovery import texts
 from recovery.core.chain import Row, broken_at
 from recovery.core.contracts import Contract, contract_digest
 from recovery.core.entries import ENTRY_FORMAT, Entry, Observation, Opened, OutcomeKind, Status, latest_us
@@ -126,14 +126,14 @@ def assembled(parts: Parts, beside: Beside, *, values: bool = True) -> Loaded:
         raise JournalCorrupt(run_id=run_id, seq=broken[0], field=broken[1])
     sealing = None if beside.vault is None else Sealing(beside.vault, namespace, run_id)
     opening = Opening(run_id, sealing, strict=values, encrypted=":" in run.input_digest)
+    value_of = fetched(beside, opening, rows) if values else withheld
     try:
-        value_of = fetched(beside, opening, rows) if values else withheld
+        with _undisturbed(rows):
+            entries = [opening.entry(row, value_of) for row in rows]
     except JournalCorrupt:
         if (stub := beside.stub(run_id)) is not None:
             raise _forgotten(run, stub) from None  # since its rows were read
         raise
-    with _undisturbed(rows):
-        entries = [opening.entry(row, value_of) for row in rows]
     late, beats = [item for item in late if item.kind != HEARTBEAT], [item for item in late if item.kind == HEARTBEAT]
     told = [opening.told(item) for item in late]
     # Two values that were not read cannot be compared, nor one that was with one that was not.
@@ -226,7 +226,7 @@ class _Damaged(Exception):
 def _stated(digest: str, text: str) -> Contract:
     """Kept, since all runs of an app share a few contracts, and verifying one costs as much as reading an effect. Raises _Damaged, ValueError."""
     try:
-        body = codec.loads(text)
+        body = texts.loads(text)
         whole = contract_digest(body) == digest
     except (ValueError, TypeError) as error:
         raise _Damaged from error

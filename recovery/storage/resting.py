@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from recovery import codec
+from recovery import texts
 from recovery.core.entries import JSON, Entry, Observation, decode, encode, kind_of, step_of
 from recovery.core.ids import Epoch, digest_bytes
 from recovery.core.key_errors import EncryptionKeyMissing
@@ -81,13 +81,13 @@ def sealing_of(journal: Journal, run_id: str) -> Sealing | None:
 def rest(entry: Entry, seq: int = 0, sealing: Sealing | None = None) -> Rested:
     """The entry as it is to be stored, as number `seq` of its run; 0 where it stands outside the chain, and equal ones are to be equal."""
     body = encode(entry)
-    text = codec.dumps(body)
+    text = texts.dumps(body)
     if sealing is None and (_fits(text) or not seq):
         return Rested(text)  # almost always
     moved: dict[str, list[JSON]] = {}
     payloads: dict[str, Payload] = {}
     for path in () if _fits(text) or not seq else _large(kind_of(entry), body):
-        plain = codec.dumps(at(body, path)).encode()
+        plain = texts.dumps(at(body, path)).encode()
         payload = payload_of(plain if sealing is None else sealing.vault.wrap(plain, sealing.about_payload))
         payloads[payload.digest] = payload
         moved[".".join(path)] = [payload.digest, len(payload.body), *([] if sealing is None else [sealing.vault.current])]
@@ -96,7 +96,7 @@ def rest(entry: Entry, seq: int = 0, sealing: Sealing | None = None) -> Rested:
         body[ELSEWHERE] = moved
     if sealing is not None:
         body = _sealed(body, kind_of(entry), step_of(entry), seq, sealing)
-    return Rested(codec.dumps(body), tuple(payloads.values()))
+    return Rested(texts.dumps(body), tuple(payloads.values()))
 
 
 def late_item(run_id: str, epoch: Epoch, at_us: int, told: Observation, sealing: Sealing | None) -> Evidence:
@@ -124,7 +124,7 @@ def sealed_message(message: Message, sealing: Sealing | None) -> Message:
         return message
     vault = sealing.vault
     text = b64encode(vault.wrap(message.body.encode(), _about_message(message, sealing))).decode()
-    return replace(message, body=codec.dumps({SEALED: {"key": vault.current, "text": text}}))
+    return replace(message, body=texts.dumps({SEALED: {"key": vault.current, "text": text}}))
 
 
 def sealed_words(journal: Journal, member: Append) -> Append:
@@ -138,7 +138,7 @@ def opened_message(message: Message, sealing: Sealing | None) -> Message:
     """A message as it was said. Raises EncryptionKeyMissing, EncryptionKeyWrong."""
     if not message.body.startswith(_SEALED_TEXT):
         return message
-    body = codec.loads(message.body)
+    body = texts.loads(message.body)
     if sealing is None:
         raise EncryptionKeyMissing(key=key_of(body), known="none")
     text = b64decode(body[SEALED]["text"], validate=True)
@@ -162,16 +162,16 @@ def _about_message(message: Message, sealing: Sealing) -> bytes:
 
 def _sealed(body: dict[str, JSON], kind: str, step: str, seq: int, sealing: Sealing) -> dict[str, JSON]:
     taken: dict[str, JSON] = {}
-    texts = (path for path in TEXTS.get(kind, ()) if at(body, path))
-    for path in (*(path for path in values_in(kind, body) if at(body, path) is not None), *texts):
+    words = (path for path in TEXTS.get(kind, ()) if at(body, path))
+    for path in (*(path for path in values_in(kind, body) if at(body, path) is not None), *words):
         taken[".".join(path)] = at(body, path)
         put(body, path, None)
     if not taken and ELSEWHERE not in body:
         return body
-    about = sealing.about(str(seq), kind, step, codec.dumps(body))
+    about = sealing.about(str(seq), kind, step, texts.dumps(body))
     vault = sealing.vault
     hide = vault.seal if seq else vault.wrap
-    text = b64encode(hide(codec.dumps(taken).encode(), about)).decode()
+    text = b64encode(hide(texts.dumps(taken).encode(), about)).decode()
     return {**body, SEALED: {"key": vault.current, "fields": list(taken), "text": text}}
 
 
@@ -194,9 +194,9 @@ def unsealed(body: Mapping[str, JSON], kind: str, step: str, seq: int, sealing: 
     if sealing is None:
         raise EncryptionKeyMissing(key=key, known="none")
     text = b64decode(body[SEALED]["text"], validate=True)
-    about = sealing.about(str(seq), kind, step, codec.dumps(clear))
+    about = sealing.about(str(seq), kind, step, texts.dumps(clear))
     found = (sealing.vault.unseal if seq else sealing.vault.unwrap)(key, text, about)
-    for field, value in codec.loads(found.decode()).items():
+    for field, value in texts.loads(found.decode()).items():
         put(clear, tuple(field.split(".")), value)
     return clear
 
@@ -274,7 +274,7 @@ def value_in(reference: Reference, body: bytes, sealing: Sealing | None) -> JSON
         if sealing is None:
             raise EncryptionKeyMissing(key=reference.key, known="none")
         body = sealing.vault.unwrap(reference.key, body, sealing.about_payload)
-    return codec.loads(body.decode())
+    return texts.loads(body.decode())
 
 
 def _fits(text: str) -> bool:
@@ -288,7 +288,7 @@ def _large(kind: str, body: Mapping[str, JSON]) -> Iterator[Path]:
         value = at(body, path)
         named = value.items() if path in BY_NAME and isinstance(value, dict) else ()
         for part, inner in named:
-            if not _fits(codec.dumps(inner)):
+            if not _fits(texts.dumps(inner)):
                 yield (*path, part)
-        if not named and value is not None and not _fits(codec.dumps(value)):
+        if not named and value is not None and not _fits(texts.dumps(value)):
             yield path

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from recovery import codec
+from recovery import texts
 from recovery.core.chain import Row, chained
 from recovery.core.contracts import Contract
 from recovery.core.effect_errors import KeyReused
@@ -147,7 +147,7 @@ class Writer:
             keys=tuple(
                 KeyClaim(i.environment, i.scope, i.key, blinded(i.fingerprint, self.sealing), i.step) for i in intents if i.key
             ),
-            contracts=tuple((digest, codec.dumps(self.contracts[digest].to_json())) for digest in new),
+            contracts=tuple((digest, texts.dumps(self.contracts[digest].to_json())) for digest in new),
             payloads=tuple(payloads.values()),
             words=(self._ending(wanted.status, at_us),) if self.parent and wanted.status.settled and not self.ended else (),
             keeps_look=wanted.keeps_look,
@@ -160,7 +160,7 @@ class Writer:
             kind=SETTLED,
             name=self.run_id,
             slot=f"child:{self.run_id}",
-            body=codec.dumps({"run_id": self.run_id, "status": status.value}),
+            body=texts.dumps({"run_id": self.run_id, "status": status.value}),
             at_us=at_us,
             token=digest_bytes(b"recovery-settled-1", self.parent.encode(), self.run_id.encode()),
             by="recovery",

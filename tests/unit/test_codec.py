@@ -36,10 +36,11 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from recovery import Redacted, Secret
-from recovery.codec import INTEGER_MAX, SIZE_MAX, Codec, canonical, dumps, fingerprint, loads, loads_own
+from recovery.codec import INTEGER_MAX, SIZE_MAX, Codec, canonical, dumps, fingerprint, loads
 from recovery.core.errors import DefinitionError, ValueNotStorable, ValueUnreadable
 from recovery.core.showing import shown
 from recovery.identical import DEPTH_MAX, difference
+from recovery.texts import loads_own
 
 
 class Colour(enum.Enum):
