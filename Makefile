@@ -19,7 +19,7 @@ JUDGE_VENV := build/judge-venv
 TOGETHER := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch power replay sweep matrix model planted kills fuzz golden soak fleet explore histories mutants judge bench bench-checkpoint bench-workers lint lint-style lint-types lint-pyright lint-cases lint-imports format docs clean
+.PHONY: help demo test test-torch power replay sweep matrix model planted kills fuzz golden soak fleet explore histories mutants judge profile bench bench-checkpoint bench-workers lint lint-style lint-types lint-pyright lint-cases lint-imports format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ mutants: $(VENV)/.test ## break weigh and judge in every way we know, and see wh
 
 bench-workers: $(VENV)/.test ## what workers cost with 100,000 settled and 1,000 open runs
 	$(VENV)/bin/python -m tests.benchmarks.open_runs
+
+profile: $(VENV)/.test ## where each microsecond of a step goes, by stage
+	$(BIN)/python -m tests.benchmarks.stages $(if $(PAGE),--page $(PAGE))
 
 bench: $(VENV)/.test ## what a step costs beside bare commits and the peers: a quarter of an hour; each peer in an environment of its own. ONLY=one: a part
 	$(BIN)/python -m tests.benchmarks.engine $(if $(ONLY),--only $(ONLY)) $(if $(ALONE),--alone) $(if $(PAGE),--page $(PAGE))

@@ -1,0 +1,26 @@
+"""`make profile`: its stages name functions that exist, and add up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import recovery
+from tests.benchmarks.stages import _FUNCTIONS, _MODULES, COMMIT, SAYS, STAGES, in_words, taken
+
+HERE = Path(recovery.__file__).parent
+
+
+def test_every_function_that_has_a_stage_of_its_own_exists() -> None:
+    assert [module for module in _MODULES if not (HERE / module).exists()] == []
+    assert [place for place in _FUNCTIONS if f"def {place[1]}(" not in (HERE / place[0]).read_text()] == []
+    assert set(SAYS) == set(STAGES)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_each_stage_has_its_part(is_async: bool) -> None:
+    column = taken("memory://", 20, {}, is_async=is_async)
+    assert all(microseconds >= 0 for microseconds in column.values())
+    assert column[COMMIT] > 0
+    assert "| **together** |" in in_words({"memory": column})
