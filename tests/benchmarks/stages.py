@@ -42,7 +42,7 @@ _FUNCTIONS: Final = {
     ("core/request.py", "_valid_until"): RECORD, ("drivers/session.py", "outcome"): OUTCOME, ("definitions/effect.py", "decode_value"): OUTCOME,
     ("definitions/effect.py", "returned"): CALL, ("definitions/bound.py", "invoke"): CALL, ("definitions/bound.py", "arguments"): CALL,
     ("core/machine.py", "situation"): JUDGE, ("core/execution.py", "begin"): BEGIN, ("core/execution.py", "finish"): BEGIN,
-    ("drivers/loop.py", "_ask"): CALL, ("codec.py", "dumps"): ENCODE, ("codec.py", "fingerprint"): REQUEST, ("codec.py", "canonical"): REQUEST,
+    ("drivers/loop.py", "_ask"): CALL, ("codec.py", "fingerprint"): REQUEST, ("codec.py", "canonical"): REQUEST,
     ("codec.py", "_is_simple"): REQUEST, ("core/ids.py", "derive_key"): REQUEST, ("core/ids.py", "check_step_name"): BEGIN,
     ("core/ids.py", "step_id"): BEGIN, ("core/ids.py", "of_generation"): BEGIN, ("drivers/reading.py", "fingerprint_of"): REQUEST,
 }  # fmt: skip
@@ -91,7 +91,7 @@ def stage_of(place: Place) -> str | None:
     if not ours:
         return None
     storage = COMMIT if inside.startswith("storage/") else None
-    shared = inside in {"codec.py", "core/ids.py"}  # called from everywhere
+    shared = inside in {"codec.py", "core/ids.py", "texts.py"}  # called from everywhere
     return _FUNCTIONS.get((inside, function)) or _MODULES.get(inside) or storage or (None if shared else REST)
 
 
