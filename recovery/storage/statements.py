@@ -293,21 +293,21 @@ def to_run(row: sa.RowMapping) -> RunRow:
     )
 
 
+_STORED: Final = [
+    (column.name, column.type.python_type) for column in run.c if column is not run.c.number
+]  # the number is ours, and of no meaning outside
+_INSTANTS: Final = [name for name, _ in _STORED if name.endswith("_at_us") or name == "next_look_us"]
+
+
 def _spoilt(row: sa.RowMapping) -> str | None:
-    for column in run.c:
-        if column is run.c.number:
-            continue  # ours, and of no meaning outside
-        value: Any = row[column.name]
-        if value is None:
-            continue  # where it may be; the table refuses it elsewhere
-        if type(value) is not column.type.python_type:
-            return column.name
-        if column.name.endswith("_at_us") or column.name == "next_look_us":
-            if value < 0 or value > LATEST_US:
-                return column.name
-        elif column is run.c.status and value not in _STATUSES:
-            return column.name
-    return None
+    """The first column that holds what was not stored. NULL stands where it may; the table refuses it elsewhere."""
+    for name, kind in _STORED:
+        if type(value := row[name]) is not kind and value is not None:
+            return name
+    for name in _INSTANTS:
+        if (at_us := row[name]) is not None and not 0 <= at_us <= LATEST_US:
+            return name
+    return None if row["status"] in _STATUSES else "status"
 
 
 def to_row(row: sa.Row[Any], run_id: str) -> Row:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import sqlalchemy as sa
+
 from recovery import codec
 from recovery.core.chain import Row, chained, genesis
 from recovery.core.entries import Attempt, Entry, Intent, Settled, Status, kind_of, step_of
@@ -20,6 +22,10 @@ from recovery.engine.wiring import Wiring
 from recovery.ports import Append, Appended, Journal, KeyClaim, NewRun, Owner
 from recovery.storage.reading import Loaded, read
 from recovery.storage.resting import rest
+from recovery.storage.schema import journal as journal_table
+from recovery.storage.schema import key as key_table
+from recovery.storage.schema import run as run_table
+from recovery.storage.sql import SqlJournal
 
 AT_ONCE = 10_000
 """Rows of one append."""
@@ -47,6 +53,30 @@ def built(
     known = tuple((digest, codec.dumps(contract.to_json())) for digest, contract in pattern.contracts.items())
     _append(journal, run_id, owner, epoch, first, entries, known)
     assert journal.release(run_id, owner.token, epoch)
+
+
+def settled(journal: Journal, template: str, many: int) -> None:
+    """So many copies of a settled run with all that is stored of it. Their digests are those of the template, so that nobody can read them; they are only there."""
+    assert isinstance(journal, SqlJournal)
+    with journal._database.transaction() as connection:
+        [run] = connection.execute(sa.select(run_table).where(run_table.c.run_id == template)).mappings().all()
+        same = {name: value for name, value in run.items() if name != "number"}
+        for first in range(0, many, AT_ONCE):
+            copies = [same | {"run_id": f"{COPY}{number}"} for number in range(first, min(first + AT_ONCE, many))]
+            connection.execute(sa.insert(run_table), copies)
+        copied = run_table.c.run_id.like(f"{COPY}%")
+        rows = {column.name: column for column in journal_table.c} | {"run": run_table.c.number}
+        of_each = (
+            sa.select(*rows.values()).select_from(journal_table.join(run_table, copied)).where(journal_table.c.run == run["number"])
+        )
+        connection.execute(sa.insert(journal_table).from_select(list(rows), of_each))
+        renamed = {"key": key_table.c.key + run_table.c.run_id, "run_id": run_table.c.run_id}
+        keys = {column.name: column for column in key_table.c} | renamed
+        of_each = sa.select(*keys.values()).select_from(key_table.join(run_table, copied)).where(key_table.c.run_id == template)
+        connection.execute(sa.insert(key_table).from_select(list(keys), of_each))
+
+
+COPY = "settled-"
 
 
 def _steps(pattern: Loaded, run_id: str, namespace: str, calls: Iterator[Bound[Any]], values: Iterator[Any]) -> Iterator[Entry]:

@@ -9,6 +9,7 @@ far as their documentation says; where a peer's default does not, its line says 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import subprocess
 import sys
@@ -221,6 +222,28 @@ def of_memory(bench: Bench) -> list[Figure]:
     return [bounded("memory of 200 runs x 1,000 steps", round(told["peak"], 1), "MB", 150, note="the most that the process had")]
 
 
+def of_open_runs(bench: Bench) -> list[Figure]:
+    """Where nearly everything is settled: what is brought on in a second, with its effects performed in the same process, and what a worker's memory grows by."""
+    del bench  # it makes a directory of its own
+    command = [sys.executable, "-m", "tests.benchmarks.open_runs", "--idle", "1"]
+    told = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    among = f"{told['settled']:,} settled and {told['open']:,} open runs"
+
+    def rate(name: str, part: str, least: int | None) -> Figure:
+        each = told[part]
+        spent = round(1000 * each["processor_seconds"] / each["runs"], 2)
+        note = f"{spent} ms of processors for one; {among}"
+        target, met = (None, None) if least is None else (f">= {least:,} runs/s", each["runs_per_second"] >= least)
+        return Figure(name, each["runs_per_second"], "runs/s", None, target, met, note=note)
+
+    return [
+        rate("open: recover --all --plan", "plan_all", None),
+        rate("open: recover --all", "recover_all", 1000),
+        rate("open: a worker", "worker_again", None),
+        bounded(f"open: a worker's memory over {told['open']:,} runs more", told["worker_again"]["grew_kb"], "kB", 1000),
+    ]
+
+
 def of_commands(bench: Bench) -> list[Figure]:
     """What a person waits for, beyond an interpreter that does nothing."""
     with tempfile.TemporaryDirectory(dir=bench.scratch) as place:
@@ -352,6 +375,7 @@ PARTS = {
     "growth": of_growth,
     "replay": of_replay,
     "memory": of_memory,
+    "open": of_open_runs,
     "commands": of_commands,
 }
 

@@ -16,7 +16,7 @@ from tests.benchmarks.racing import OPENING, RIDING, Field, Program
 from tests.benchmarks.reporting import Figure, measured
 from tests.benchmarks.rounds import Contender, Series, Times
 
-STEPS, SETTLED, PAYLOADS, WORKERS = (10, 100, 1_000, 10_000), (1, 1_000, 10_000), (10, 1_000, 10_000, 100_000), (1, 2, 4)
+STEPS, SETTLED, PAYLOADS, WORKERS = (10, 100, 1_000, 10_000), (1, 1_000, 100_000), (10, 1_000, 10_000, 100_000), (1, 2, 4)
 TOTAL, EACH = 2_000, 500
 """Steps of a turn, where runs are of different length, and of each worker."""
 PREFIX = "growth: "
@@ -29,8 +29,7 @@ def contenders(field: Field) -> list[Contender]:
         field.contender(ours, "sequential", (max(1, TOTAL // steps), steps), named=f"steps of a run, {steps:,}") for steps in STEPS
     ]
     found += [
-        field.contender(ours, "sequential", (1, EACH), named=f"settled runs beside it, {runs:,}", before=(runs, 1))
-        for runs in SETTLED
+        field.contender(ours, "sequential", (1, EACH), named=f"settled runs beside it, {runs:,}", among=runs) for runs in SETTLED
     ]
     found += [
         field.contender(

@@ -75,16 +75,19 @@ class Field:
         *,
         named: str = "",
         before: tuple[int, int] = OPENING,
+        among: int = 0,
         url: Callable[[], str] = str,
         every: int = 1,
     ) -> Contender:
-        """Its times are for one step. before: what it is given in a turn of the same kind first."""
+        """Its times are for one step. before: what it is given in a turn of the same kind first; among: settled runs that are there before it."""
         name = named or program.name
 
         def ready(place: Path) -> Callable[[], Times | None]:
             stack = ExitStack()
             try:
                 played = stack.enter_context(playing(program, place.resolve(), url()))
+                if among:
+                    played.turn("settled", among, 1)
                 played.turn(turn, *before)
             except NoAnswer as why:
                 stack.close()

@@ -69,10 +69,20 @@ def concurrent(runs, steps):
     return asyncio.run(together()) | {"peak": turns.peak_mb()}
 
 
-def built(runs, steps):
-    """Runs whose journals end behind so many steps, and whose workflows have not ended."""
+def with_a_pattern():
     if engine.journal.find("pattern") is None:
         engine.run("pattern", steps_one_by_one, 1)
+
+
+def settled(runs, steps):
+    """So many settled runs of one step."""
+    with_a_pattern()
+    building.settled(engine.journal, "pattern", runs)
+
+
+def built(runs, steps):
+    """Runs whose journals end behind so many steps, and whose workflows have not ended."""
+    with_a_pattern()
     for _ in range(runs):
         calls, values = (step(number=number) for number in range(steps)), (f"{number}{PAYLOAD}" for number in range(steps))
         to_replay.append(next(numbers))
@@ -105,4 +115,4 @@ def idle_loop(runs, steps):
     return asyncio.run(beside())
 
 
-turns.serve(sequential=sequential, concurrent=concurrent, built=built, replayed=replayed, idle_loop=idle_loop)
+turns.serve(sequential=sequential, concurrent=concurrent, settled=settled, built=built, replayed=replayed, idle_loop=idle_loop)
