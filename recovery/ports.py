@@ -321,7 +321,7 @@ class Journal(Protocol):
         hands on is passed over; claimants of one limited queue wait for each other, so that together they keep its limits. A call whose answer was lost returns what it has claimed when it repeats itself; what one that raised has claimed is among `owned`."""
 
     def take(self, subject: str, rate: Rate, now_us: int) -> int | None:
-        """Take one of a rate, whose takers all say the same subject. None: it is taken, durable on return. Else nothing was written, and it may be asked again then."""
+        """Take one of a rate, whose takers all say the same subject. None: it is taken, durable on return. Else it may be asked again then; each who is put off is told a later time."""
 
     def schedules(self) -> list[Scheduled]:
         """All schedules by name, read committed."""

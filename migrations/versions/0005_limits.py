@@ -28,6 +28,7 @@ def upgrade() -> None:
         _named("quota"),
         sa.Column("subject", _NAME, nullable=False),
         sa.Column("taken", sa.Text, nullable=False),
+        sa.Column("promised_us", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("subject", name=op.f(_named("quota_pk"))),
         sa.CheckConstraint("subject <> ''", name=op.f(_named("quota_subject_check"))),
     )

@@ -108,6 +108,15 @@ def frees_us(taken: Taken, rate: Rate) -> int:
     raise AssertionError("some of the rate are left")
 
 
+def put_off(taken: Taken, rate: Rate, promised_us: int, now_us: int) -> int:
+    """When whoever is put off now is to ask again, of whom the last one was told `promised_us`: one after the other, as fast as the rate lets them. Where
+    very many wait, or a clock was wrong, the first place is given anew."""
+    per_us = microseconds(rate.per)
+    next_us = promised_us + -(-per_us // rate.count)
+    frees = frees_us(taken, rate)
+    return frees if not now_us < promised_us <= next_us <= now_us + GROUPS * per_us else max(frees, next_us)
+
+
 def took(taken: Taken, rate: Rate, now_us: int, count: int = 1) -> Taken:
     """With `count` more, taken now; where somebody's clock is ahead of ours, at the time of the last that was taken."""
     step_us = 1 if rate.count <= GROUPS else max(1, microseconds(rate.per) // GROUPS)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Final
 
+from recovery.core import pacing
 from recovery.core.compensation import own_effect
 from recovery.core.contracts import Contract
 from recovery.core.contradictions import records, taken_in, unopposed
@@ -198,17 +199,21 @@ class Machine(Execution):
         step = effect.step
         if effect.observations:
             await self.append(step, taken_in(effect))
+        let_out, waited = request.rate is None, False
         while True:
-            judgement = await self._judged(request, effect, pending)
+            judgement = await self._judged(request, effect, pending, waited=waited)
             now_us = judgement.at_us
+            if not let_out and pacing.concerns(judgement):
+                let_out, waited = await pacing.let_out(self, request, effect, judgement, pending), True
+                continue  # judged anew: time has passed
+            let_out, waited = request.rate is None, False
+            self.judgements.append((effect, judgement))
             match judgement.action:
                 case Action.DIVERGE:
                     raise self.differs(effect, request)
                 case Action.KEEP:
                     return await self._keep(effect, judgement)
-                case Action.SEND | Action.RESEND | Action.CLOSE:
-                    pending = await self._attempt(request, effect, judgement, pending, now_us)
-                case Action.ASK if judgement.cancels:
+                case _ if pacing.concerns(judgement):
                     pending = await self._attempt(request, effect, judgement, pending, now_us)
                 case Action.ASK:
                     await self.append(step, [pending] if pending else [])
@@ -225,7 +230,9 @@ class Machine(Execution):
             if isinstance(recorded, EffectStep):
                 effect = recorded
 
-    async def _judged(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Judgement:
+    async def _judged(
+        self, request: Request, effect: EffectStep, pending: Intent | Observation | None, *, waited: bool
+    ) -> Judgement:
         """What is to be made of a step now: in the moment in which it was asked for or answered, where nothing was waited for since."""
         fresh = pending if isinstance(pending, Observation) else None
         now_us = pending.at_us if isinstance(pending, Intent) else None if fresh is None else fresh.observed_at_us
@@ -234,12 +241,9 @@ class Machine(Execution):
             now_us = None
         if isinstance(pending, Intent):
             check_wanted(self, effect.step)
-        situation = self.situation(request, effect, await Now() if now_us is None else now_us)
+        situation = self.situation(request, effect, await Now() if now_us is None or waited else now_us)
         judgement = self._foreseen.judge(effect, situation, fresh) if self.straight else None
-        if judgement is None:
-            judgement = conclude(effect, situation, fresh)
-        self.judgements.append((effect, judgement))
-        return judgement
+        return conclude(effect, situation, fresh) if judgement is None else judgement
 
     def differs(self, effect: EffectStep, request: Request) -> Unwind:
         """The code asks for the same effect with another request."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from recovery.core.contracts import Contract
 from recovery.core.entries import JSON, Attempt, Intent
+from recovery.core.limits import Rate
 from recovery.core.policy import Policy
 from recovery.core.values import value
 
@@ -35,6 +36,7 @@ class Request:
     by_hand: Mapping[str, str] | None = None  # a person is asked to do it: what CompensationStuck says
     deadline_us: int | None = None  # of the scope that it is begun in
     retry: Policy | None = None
+    rate: Rate | None = None  # of its environment: how often an attempt may be made
     rides: bool = True  # its outcome may become durable with the run's next entries, where its contract allows that
     same_bytes: bool = True  # its arguments are as recorded, not the same in another version of their models
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from recovery.core.errors import DefinitionError, ScopeUnknown
 from recovery.core.ids import check_scope
+from recovery.core.limits import Rate
 from recovery.definitions.listing import ReceiptRow
 from recovery.definitions.replies import error_name, message_of
 from recovery.definitions.signature import check_name
@@ -27,14 +28,20 @@ class Environment:
 
     scope: the account, region, endpoint or credential's view, as a string or as a function that is asked at each intent.
     One key means one effect within (environment, scope).
+    rate: how many attempts may be made in a time, over all workers of a database, in each scope; None: as many as come.
     """
 
     name: str
     scope: str | Callable[[], str] = ""
+    rate: Rate | None = None
     listing: Listing | None = field(default=None, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_name("environment", self.name)
+        if self.rate is not None and not isinstance(self.rate, Rate):
+            problem = f"its rate is a {type(self.rate).__name__}"
+            advice = "Pass Rate(50, per=timedelta(seconds=1))."
+            raise DefinitionError(what="environment", name=self.name, problem=problem, advice=advice)
         if not callable(self.scope):
             check_scope(self.name, self.scope)
 

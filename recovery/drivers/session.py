@@ -125,6 +125,7 @@ class Session:
             deadline_us=None if scope is None else scope.at_us,
             retry=bound.retry,
             rides=effect.riding,
+            rate=effect.environment.rate,
         )
 
     async def now(self, step: str) -> datetime:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from recovery.core.chain import Row
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
-from recovery.core.limits import Queue, Rate, Taken, counting, frees_us, left, took
+from recovery.core.limits import Queue, Rate
 from recovery.core.resting import GRAVEST_FIRST
 from recovery.forks import watch
 from recovery.ports import (
@@ -44,6 +44,7 @@ from recovery.storage.bell import Bell
 from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealed_words, sealing_of
 from recovery.storage.rooms import Room, subject_of
 from recovery.storage.rules import GOES_ON, check_rises, check_rows, first_taken, is_due, urgency, wants
+from recovery.storage.takings import Takings
 from recovery.vaults import Vault
 
 
@@ -73,7 +74,7 @@ class MemoryJournal:
         self._inbox: list[Message] = []
         self._holds: dict[str, Hold] = {}
         self._stubs: dict[str, Stub] = {}
-        self._quotas: dict[str, Taken] = {}
+        self._takings = Takings()
         self._schedules: dict[str, Scheduled] = {}
         self._bell = Bell()
         self.listen = self._bell.listen
@@ -182,22 +183,18 @@ class MemoryJournal:
     def _room(self, queue: Queue, now_us: int) -> Room:
         has = [there for there in self._runs.values() if there.row.owner is not None and there.row.status in GOES_ON]
         at_work = sum(there.row.queue == queue.name for there in has)
-        return Room(queue, at_work, self._quotas.get(subject_of(queue), ()), now_us)
+        return Room(queue, at_work, self._takings.taken.get(subject_of(queue), ()), now_us)
 
     def take(self, subject: str, rate: Rate, now_us: int) -> int | None:
         with self._lock:
-            taken = counting(self._quotas.get(subject, ()), rate, now_us)
-            if not left(taken, rate):
-                return frees_us(taken, rate)
-            self._quotas[subject] = took(taken, rate, now_us)
-            return None
+            return self._takings.take(subject, rate, now_us)
 
     def claim_due(self, wanted: Wanted, owner: Owner, *, lease_term_us: int) -> Due:
         with self._lock:
             found, rooms = self._due(wanted)
             for queue in wanted.limits:
                 if queue.limited:
-                    self._quotas[subject_of(queue)] = rooms[queue.name].taken
+                    self._takings.taken[subject_of(queue)] = rooms[queue.name].taken
             claimed = [self._claimed(self._runs[row.run_id], owner, lease_term_us, wanted.now_us) for row in found.runs]
             return Due(tuple(claimed), found.next_due_us)
 

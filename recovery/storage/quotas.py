@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from recovery import logs
-from recovery.core.limits import Queue, Rate, Taken, counting, frees_us, left, took
+from recovery.core.limits import Queue, Rate, Taken, counting, left, put_off, took
 from recovery.storage.place import text
 from recovery.storage.rooms import Room, subject_of
 from recovery.storage.schema import OWNED_PREDICATE, quota, run
@@ -23,8 +23,12 @@ _log: Final = logs.logger("storage")
 
 _TAKEN: Final = sa.select(quota.c.taken).where(quota.c.subject == bindparam("subject"))
 _TAKEN_LOCKED: Final = _TAKEN.with_for_update()
-_BEGIN: Final = text("INSERT INTO {quota} (subject, taken) VALUES (:subject, '[]') ON CONFLICT DO NOTHING")
+_BEGIN: Final = text("INSERT INTO {quota} (subject, taken, promised_us) VALUES (:subject, '[]', 0) ON CONFLICT DO NOTHING")
 _KEEP: Final = sa.update(quota).where(quota.c.subject == bindparam("of_subject")).values(taken=bindparam("now_taken"))
+_PROMISED: Final = sa.select(quota.c.promised_us).where(quota.c.subject == bindparam("subject"))
+_PROMISE: Final = (
+    sa.update(quota).where(quota.c.subject == bindparam("of_subject")).values(promised_us=bindparam("now_promised_us"))
+)
 _AT_WORK: Final = sa.select(sa.func.count()).select_from(run).where(sa.text(OWNED_PREDICATE), run.c.queue == bindparam("queue"))
 
 
@@ -54,7 +58,10 @@ def take(connection: sa.Connection, subject: str, rate: Rate, now_us: int) -> in
     """`ports.Journal.take`, in a writing transaction of its own."""
     taken = counting(locked(connection, subject), rate, now_us)
     if not left(taken, rate):
-        return frees_us(taken, rate)
+        promised_us = connection.execute(_PROMISED, {"subject": subject}).scalar_one()
+        again_us = put_off(taken, rate, promised_us, now_us)
+        connection.execute(_PROMISE, {"of_subject": subject, "now_promised_us": again_us})
+        return again_us
     keep(connection, subject, took(taken, rate, now_us))
     return None
 

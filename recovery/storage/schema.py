@@ -230,6 +230,7 @@ quota = sa.Table(
     metadata,
     sa.Column("subject", _RunId, primary_key=True),
     sa.Column("taken", sa.Text, nullable=False),
+    sa.Column("promised_us", sa.BigInteger, nullable=False),  # when the last one that was put off is to ask again
     sa.CheckConstraint("subject <> ''", name="subject"),
 )
 """What was taken lately of each rate, and the lock behind which claimants of a limited queue count what is at work."""

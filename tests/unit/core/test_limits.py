@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from recovery import Engine, Queue, Rate
 from recovery.core.errors import DefinitionError, InvalidName
-from recovery.core.limits import GROUPS, Taken, counting, frees_us, left, took
+from recovery.core.limits import GROUPS, Taken, counting, frees_us, left, put_off, took
 
 SECOND = timedelta(seconds=1)
 
@@ -72,6 +72,16 @@ def test_several_taken_at_once_count_as_that_many() -> None:
     taken = took(taken, rate, 20, 2)
     assert (left(taken, rate), frees_us(taken, rate)) == (0, 110)
     assert left(counting(taken, rate, 110), rate) == 3
+
+
+def test_who_is_put_off_comes_behind_the_last_as_fast_as_the_rate_allows() -> None:
+    rate = stretched(4, 100)
+    taken = took((), rate, 10, 4)
+    assert put_off(taken, rate, 0, 20) == 110  # nobody waits
+    assert put_off(taken, rate, 110, 20) == 135
+    assert put_off(taken, rate, 135, 20) == 160
+    assert put_off(taken, rate, 20, 20) == 110  # the last one's time has come
+    assert put_off(taken, rate, 20 + GROUPS * 100, 20) == 110  # a crowd, or a clock that was wrong: from the front again
 
 
 def test_who_allows_fewer_waits_until_as_many_are_gone() -> None:
