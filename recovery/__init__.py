@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from recovery.definitions.run import Applied, Rejected, Run
     from recovery.definitions.workflow import Workflow, workflow
     from recovery.engine import AsyncEngine, Engine
+    from recovery.engine.working import Working
     from recovery.redaction import Redacted, Secret
     from recovery.upcasting import upcaster, versioned
 
@@ -109,6 +110,7 @@ _HOMES = {
     "TurnedAway": "recovery.definitions.answer",
     "Unreachable": "recovery.definitions.answer",
     "Workflow": "recovery.definitions.workflow",
+    "Working": "recovery.engine.working",
     "effect": "recovery.definitions.effect",
     "upcaster": "recovery.upcasting",
     "versioned": "recovery.upcasting",
@@ -173,6 +175,7 @@ __all__ = [
     "TurnedAway",
     "Unreachable",
     "Workflow",
+    "Working",
     "contracts",
     "effect",
     "errors",

@@ -23,6 +23,7 @@ from recovery.drivers.asynchronous import AsyncDriver
 from recovery.engine import restoring, verifying
 from recovery.engine.compensating import AsyncCompensating
 from recovery.engine.controlling import AsyncControlling
+from recovery.engine.employing import AsyncEmploying
 from recovery.engine.enqueueing import AsyncEnqueueing
 from recovery.engine.restoring import Declared, Orphan
 from recovery.engine.scheduling import AsyncScheduling
@@ -37,7 +38,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class AsyncEngine(AsyncControlling, AsyncVersioning, AsyncSpeaking, AsyncCompensating, AsyncEnqueueing, AsyncScheduling):
+class AsyncEngine(
+    AsyncControlling, AsyncVersioning, AsyncSpeaking, AsyncCompensating, AsyncEnqueueing, AsyncScheduling, AsyncEmploying
+):
     """Runs and recovers `async def` workflows. `async with` and `close` flush. No commit ever runs on the event loop."""
 
     is_async = True

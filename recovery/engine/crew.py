@@ -38,9 +38,10 @@ class Crew(Protocol):
         """No more is handed over; called when nothing is at work."""
 
 
-def crew(engine: Wiring, size: int, patience: Patience) -> Crew:
-    """One for as many procedures at a time. patience: with a database that does not answer."""
-    surroundings = replace(engine.surroundings(), patience=patience)
+def crew(engine: Wiring, size: int, patience: Patience, handing_back: Callable[[], bool]) -> Crew:
+    """One for as many procedures at a time. patience: with a database that does not answer. handing_back: whether runs are to be let go where they
+    would begin something."""
+    surroundings = replace(engine.surroundings(), patience=patience, handing_back=handing_back)
     return LoopCrew(surroundings) if engine.is_async else ThreadCrew(surroundings, size)
 
 

@@ -22,6 +22,7 @@ from recovery.drivers.sync import SyncDriver, finish
 from recovery.engine import restoring, verifying
 from recovery.engine.compensating import SyncCompensating
 from recovery.engine.controlling import SyncControlling
+from recovery.engine.employing import SyncEmploying
 from recovery.engine.enqueueing import SyncEnqueueing
 from recovery.engine.restoring import Declared, Orphan
 from recovery.engine.scheduling import SyncScheduling
@@ -36,7 +37,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Engine(SyncControlling, SyncVersioning, SyncSpeaking, SyncCompensating, SyncEnqueueing, SyncScheduling):
+class Engine(SyncControlling, SyncVersioning, SyncSpeaking, SyncCompensating, SyncEnqueueing, SyncScheduling, SyncEmploying):
     """Runs and recovers `def` workflows. `with` and `close` flush. Safe for several threads."""
 
     def run(self, run_id: str, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:

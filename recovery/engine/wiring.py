@@ -84,8 +84,6 @@ class Wiring:
     """
 
     is_async = False
-    handing_back = False
-    """Set by a worker that is to end: runs that are at work are let go where they would begin something."""
 
     def __init__(
         self,
@@ -114,6 +112,9 @@ class Wiring:
         self._registry = Registry()
         self.environments = tuple(environments)
         self.budget = budget or Budget()
+        if lease is not None and not isinstance(lease, Lease):  # a timedelta, say
+            advice = "Pass Lease(term=..., renew_every=...)."
+            raise DefinitionError(what="engine", name="lease", problem=f"it is {lease!r}", advice=advice)
         self.lease = lease or Lease()
         self.wait_for_owner = stated(wait_for_owner, "engine", "wait_for_owner")
         if riding is not None and not isinstance(riding, Riding):  # riding=False is what an effect takes
@@ -207,7 +208,6 @@ class Wiring:
             self._committer,
             progress,
             unwanted=self._unwanted,
-            handing_back=lambda: self.handing_back,
             watchman=self._watchman,
         )
 

@@ -90,6 +90,7 @@ class Worker:
         self._budget = replace(engine.budget, max_wait=working.keep, max_answer_wait=timedelta(0))
         self._patience = Patience(working.patience)
         self._stopping = False
+        self._handing_back = False
         self._unreachable = 0
         self._next_due_us: int | None = None
         self.turned_us = engine.clock.boot_us()
@@ -120,7 +121,7 @@ class Worker:
 
     def work(self) -> bool:
         """Until `stop`. Whether everything that was at work came to an end of its own, or was handed back."""
-        self._crew = crew(self._engine, self._working.concurrency, self._patience)
+        self._crew = crew(self._engine, self._working.concurrency, self._patience, lambda: self._handing_back)
         deaf = self._engine.journal.listen(self.wake)
         try:
             return self._worked()
@@ -138,7 +139,7 @@ class Worker:
         self._until_idle(self._working.drain.total_seconds())
         if self._at_work:
             self._tell("handing back", {"at_work": len(self._at_work)})
-            self._engine.handing_back = True
+            self._handing_back = True
             self._crew.break_off()
             self._until_idle(HAND_BACK_SECONDS)
         if self._at_work:

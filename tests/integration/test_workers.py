@@ -22,6 +22,7 @@ from recovery.engine.crew import crew
 from recovery.engine.working import Worker, Working
 from recovery.ports import Journal, Owner
 from recovery.reconciler import carry
+from tests.integration.cli_place import until
 
 GATES: dict[str, threading.Event] = {}
 SENT: list[str] = []
@@ -259,7 +260,6 @@ def test_what_cannot_end_in_time_is_handed_back_behind_its_step(journal: Journal
     assert row is not None
     assert (row.owner, row.status, row.crashes) == (None, Status.RUNNING, 0)
     assert SENT == ["a-1"]
-    engine.handing_back = False
     engine.recover("a").result()
     assert SENT == ["a-1", "a-2"]
 
@@ -318,6 +318,53 @@ def test_what_was_taken_over_is_brought_on_although_the_next_claim_fails(journal
     assert SENT == ["a"]
 
 
+def test_a_worker_beside_other_work_of_a_program(engine: Engine | AsyncEngine) -> None:
+    do(engine.enqueue(bound(engine, "a"), run_id="a"))
+    told = Told()
+    how = replace(FAST, drain=timedelta(0))
+    if isinstance(engine, AsyncEngine):
+
+        async def beside() -> None:
+            async with engine.worker(how, told) as worker:
+                await asyncio.to_thread(told.until, "brought on", run_id="a", status="completed")
+                assert worker.ready
+            assert not worker.ready
+
+        asyncio.run(beside())
+    else:
+        with engine.worker(how, told) as worker:
+            told.until("brought on", run_id="a", status="completed")
+            assert worker.ready
+        assert not worker.ready
+    do(engine.enqueue(bound(engine, "b"), run_id="b"))
+    assert do(engine.worker(replace(FAST, until_idle=True)).run()) is True
+    assert do(engine.get("b")).result() == "posted b"
+    do(engine.run("c", async_letter if isinstance(engine, AsyncEngine) else letter, "c"))  # the engine itself hands nothing back
+    assert SENT == ["a", "b", "c"]
+
+
+def test_a_cancelled_async_worker_ends_in_order(journal: Journal) -> None:
+    engine = AsyncEngine(journal, workflows=[async_letter, forever])
+    do(engine.enqueue(forever(), run_id="a"))
+
+    async def cancelled() -> None:
+        work = asyncio.create_task(engine.worker(replace(FAST, drain=timedelta(0))).run())
+        await asyncio.to_thread(until, "the run to be at work", lambda: SENT)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    asyncio.run(cancelled())
+    row = journal.find("a")
+    assert row is not None
+    assert (row.owner, row.crashes) == (None, 0)
+
+
+def test_a_duration_in_place_of_a_lease_is_refused() -> None:
+    with pytest.raises(DefinitionError, match=r"lease.*Pass Lease\(term="):
+        Engine("memory://", lease=timedelta(seconds=5))  # type: ignore[arg-type]
+
+
 def test_a_run_that_its_owner_settled_between_a_look_and_a_claim_is_not_settled_twice(engine: Engine | AsyncEngine) -> None:
     journal = engine.journal
     do(engine.enqueue(bound(engine, "a"), run_id="a"))
@@ -328,7 +375,7 @@ def test_a_run_that_its_owner_settled_between_a_look_and_a_claim_is_not_settled_
     assert before is not None
     claimed = journal.claim(seen, Owner("another worker"), lease_term_us=30_000_000, at_us=seen.updated_at_us)
     assert claimed is not None
-    hands = crew(engine, 1, Patience(None))
+    hands = crew(engine, 1, Patience(None), lambda: False)
     came = hands.start(partial(carry, engine.world(), claimed)).result(60)
     hands.close()
     after = journal.load("a")
