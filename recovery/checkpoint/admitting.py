@@ -80,6 +80,8 @@ def require_sound(manifest: Manifest, limits: Limits, *, where: str) -> None:
     Asked of one that was read, and of one that is about to be written: its files, tensors and slices are taken for well formed one by one, since
     they were checked where they came from (a file, a receipt) or made of arrays that were.
     """
+    if manifest.sound == limits:  # a save asks before it writes, and the validator again
+        return
     require_stored(manifest.kind)
     _count(manifest.sequence, where, "sequence", least=1)
     _count(manifest.step, where, "step")
@@ -94,6 +96,7 @@ def require_sound(manifest: Manifest, limits: Limits, *, where: str) -> None:
     _agree(manifest, limits, where)
     at_most(len(manifest.to_bytes()), limits.manifest_bytes, where=f"{where}, its manifest", what="its size in bytes")
     at_most(_DEPTH if manifest.tensors else _DEPTH_OF_FILES, limits.depth, where=f"{where}, its manifest", what="its nesting")
+    object.__setattr__(manifest, "sound", limits)
 
 
 def require_component(name: Any, *, where: str) -> str:

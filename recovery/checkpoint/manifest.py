@@ -136,6 +136,9 @@ class Manifest:
     journal: JournalPosition | None = None
     fingerprint: str = ""
     format: int = field(default=FORMAT)
+    sound: object = field(
+        default=None, init=False, compare=False, repr=False
+    )  # the limits within which it was found so; kept by who found it
 
     def __post_init__(self) -> None:
         if not isinstance(self.tensors, Table):
@@ -174,24 +177,28 @@ class Manifest:
         return self.table.by_file.get(file, {})
 
     @property
-    def _rest(self) -> dict[str, JSON]:
-        """Everything but the id and the tensors."""
-        return {
-            "format": self.format,
-            "kind": self.kind.value,
-            "sequence": self.sequence,
-            "step": self.step,
-            "parent": self.parent,
-            "writers": self.writers,
-            "journal": self.journal.document() if self.journal else None,
-            "fingerprint": self.fingerprint,
-            "files": [entry.document() for entry in self.files],
-            "schema": self.schema,
-            "totals": {"bytes": self.total_bytes, "files": len(self.files), "tensors": len(self.tensors)},
-        }
+    def _parts(self) -> tuple[dict[str, JSON], dict[str, JSON], dict[str, JSON]]:
+        """Everything but the id and the tensors: by its keys, what comes before the id, between it and the tensors, and behind these."""
+        return (
+            {"fingerprint": self.fingerprint, "files": [entry.document() for entry in self.files], "format": self.format},
+            {
+                "journal": self.journal.document() if self.journal else None,
+                "kind": self.kind.value,
+                "parent": self.parent,
+                "schema": self.schema,
+                "sequence": self.sequence,
+                "step": self.step,
+            },
+            {
+                "totals": {"bytes": self.total_bytes, "files": len(self.files), "tensors": len(self.tensors)},
+                "writers": self.writers,
+            },
+        )
 
     def document(self) -> dict[str, JSON]:
-        return self._rest | {"id": self.id, "tensors": {name: tensor.document() for name, tensor in self.tensors.items()}}
+        before, between, behind = self._parts
+        tensors: JSON = {name: tensor.document() for name, tensor in self.tensors.items()}
+        return {**before, "id": self.id, **between, "tensors": tensors, **behind}
 
     def to_bytes(self) -> bytes:
         return self._bytes
@@ -204,12 +211,8 @@ class Manifest:
     @cached_property
     def _around_id(self) -> tuple[bytes, bytes]:
         """The canonical bytes before and after the id, which is the digest of both: written once for it and for the file. Keys are sorted."""
-        rest = self._rest
-        before, after, last = (
-            strict.canonical({key: value for key, value in rest.items() if low < key < high})
-            for low, high in (("", "id"), ("id", "tensors"), ("tensors", "~"))
-        )
-        return before[:-1], after[1:-1] + b',"tensors":' + self.table.text + b"," + last[1:]
+        before, between, behind = map(strict.canonical, self._parts)
+        return before[:-1], between[1:-1] + b',"tensors":' + self.table.text + b"," + behind[1:]
 
 
 def schema_digest(tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> str:

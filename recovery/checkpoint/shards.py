@@ -6,13 +6,14 @@ array is copied whole, and what is read is allocated by numbers that were checke
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from blake3 import blake3
@@ -92,17 +93,15 @@ class Gathered:
 
 def gather_shard(name: str, arrays: Mapping[str, Array], limits: Limits) -> Gathered:
     """The bytes of a shard that is to be written with something else. Raises CheckpointInvalid(reason="finite" or "dtype"), LimitExceeded."""
-    header, order, size = _begun(name, arrays, limits)
-    content = b"".join([header, *(_raw(arrays[each]) for each in order)])
-    at = len(header)
-    for dtype, same in groupby(order, key=lambda each: arrays[each].dtype):  # one look at the numbers of many small arrays
-        names = list(same)
-        count = sum(arrays[each].size for each in names)
-        if not is_finite(np.frombuffer(content, dtype.newbyteorder("<"), count, at) if count else np.empty(0)):
+    begun = _begun(name, arrays, limits)
+    content = b"".join([begun.header, *[_raw(arrays[each]) for each in begun.order]])
+    at = len(begun.header)
+    for dtype, names, count in begun.runs:  # one look at the numbers of many small arrays
+        if count and not is_finite(np.frombuffer(content, dtype, count, at)):
             for each in names:
                 require_finite(arrays[each], where=f"{name}, {each}")
         at += count * dtype.itemsize
-    return Gathered(Written(FileEntry(name, size, digest(content)), header), content)
+    return Gathered(Written(FileEntry(name, begun.size, digest(content)), begun.header), content)
 
 
 def _raw(array: Array) -> Bytes:
@@ -110,24 +109,40 @@ def _raw(array: Array) -> Bytes:
     return array if array.flags.c_contiguous and array.dtype.isnative and sys.byteorder == "little" else _little(array).tobytes()
 
 
-def _begun(name: str, arrays: Mapping[str, Array], limits: Limits) -> tuple[bytes, list[str], int]:
-    """(a shard's first bytes, the names in the order of their data, its size in bytes)."""
-    layout = tuple((each, array.dtype, array.shape) for each, array in arrays.items())
-    header, order = _known(name, layout) if len(layout) <= KNOWN_TENSORS else _headed(name, layout)
-    at_most(len(header) - PREFIX, limits.header_bytes, where=name, what="the size of its header in bytes (header_bytes)")
-    return header, order, len(header) + sum(array.nbytes for array in arrays.values())
+class _Begun(NamedTuple):
+    """A shard before its data: its first bytes, the names in the order of their data, its size in bytes, and the neighbours of one dtype: that, their names and elements."""
+
+    header: bytes
+    order: tuple[str, ...]
+    size: int
+    runs: tuple[tuple[np.dtype[Any], tuple[str, ...], int], ...]
 
 
-def _headed(name: str, layout: tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]) -> tuple[bytes, list[str]]:
-    return write_header({each: (code_of(dtype, where=f"{name}, {each}"), shape) for each, dtype, shape in layout})
+def _begun(name: str, arrays: Mapping[str, Array], limits: Limits) -> _Begun:
+    layout = tuple([(each, array.dtype, array.shape) for each, array in arrays.items()])
+    found = _known(name, layout) if len(layout) <= KNOWN_TENSORS else _headed(name, layout)
+    at_most(len(found.header) - PREFIX, limits.header_bytes, where=name, what="the size of its header in bytes (header_bytes)")
+    return found
+
+
+def _headed(name: str, layout: tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]) -> _Begun:
+    header, order = write_header({each: (code_of(dtype, where=f"{name}, {each}"), shape) for each, dtype, shape in layout})
+    elements = {each: math.prod(shape) for each, _, shape in layout}
+    dtypes = {each: dtype.newbyteorder("<") for each, dtype, _ in layout}
+    runs = []
+    for dtype, same in groupby(order, key=dtypes.__getitem__):
+        names = tuple(same)
+        runs.append((dtype, names, sum(elements[each] for each in names)))
+    size = len(header) + sum(dtype.itemsize * count for dtype, _, count in runs)
+    return _Begun(header, tuple(order), size, tuple(runs))
 
 
 _known = lru_cache(maxsize=8)(_headed)
-"""The same header for as long as a run saves the same tensors. Shards are few, and those of a save not many more than processors."""
+"""The same for as long as a run saves the same tensors. Shards are few, and those of a save not many more than processors."""
 
 
 def _pour(disk: Disk, file: int, name: str, arrays: Mapping[str, Array], limits: Limits) -> Written:
-    header, order, size = _begun(name, arrays, limits)
+    header, order, size, _ = _begun(name, arrays, limits)
     hashed = blake3()
     samples: list[tuple[int, bytes]] = []
     at = started = 0

@@ -239,8 +239,10 @@ def test_each_limit_is_kept(field: str) -> None:
     assert admit(manifest.to_bytes(), LIMITS, where="m") == manifest
     with pytest.raises(LimitExceeded):
         admit(manifest.to_bytes(), LIMITED[field], where="m")
-    with pytest.raises(LimitExceeded):
-        require_sound(manifest, LIMITED[field], where="m")
+    require_sound(manifest, LIMITS, where="m")
+    for _ in range(2):  # what was found within some limits is not within others, and what was refused is refused again
+        with pytest.raises(LimitExceeded):
+            require_sound(manifest, LIMITED[field], where="m")
 
 
 @pytest.mark.parametrize(
