@@ -96,6 +96,8 @@ async def _give(world: World, run_id: str, verb: Verb, by: str, reason: str) -> 
     with around("deliver"):
         came = await Use(lambda journal: journal.deliver(order))
     if isinstance(came, NotOpen):
+        if verb is Verb.CANCEL and came.run is not None and came.run.status is Status.CANCELLED:
+            return  # somebody else's cancel came between the look and the order, and was carried out
         raise _refused(verb, run_id, "it settled meanwhile", "See it with `recover show`.")
     await Use(lambda journal: world.tell(run_id))  # noqa: ARG005  # it reads the inbox where the store may be used
     if verb is Verb.CANCEL:

@@ -16,6 +16,7 @@ from recovery.cli.target import finished
 from recovery.core.contracts import Contract
 from recovery.core.entries import Entry, OutcomeKind, Override, Settled, Status, Verb, kind_of
 from recovery.core.policy import Budget, Lease
+from recovery.crashpoints import hooked
 from recovery.definitions.answer import Answer
 from recovery.definitions.call import Call
 from recovery.ports import Journal
@@ -342,6 +343,22 @@ def test_of_two_people_who_cancel_at_once_one_is_recorded(journal: Journal, colo
     assert house.do("recover", "r").status is Status.CANCELLED
     assert house.orders() == [Verb.CANCEL]
     assert [entry.step for entry in house.entries() if isinstance(entry, Settled)].count("") == 1
+
+
+def test_who_cancels_while_somebody_else_s_cancel_is_carried_out_has_what_was_asked(journal: Journal, colour: str) -> None:
+    house = House(journal, colour, sleeps=timedelta(hours=1))
+    house.begin()
+    others: list[Status] = []
+
+    def overtaken(point: str) -> None:
+        if point == "deliver.before":
+            with ThreadPoolExecutor(1) as pool:  # a context of its own, where nobody overtakes it
+                others.append(pool.submit(lambda: finished(house.another().cancel("r", by="bob", reason="x"))).result(LONG).status)
+
+    with hooked(overtaken):
+        assert house.do("cancel", "r", **WORD).status is Status.CANCELLED
+    assert others == [Status.CANCELLED]
+    assert house.orders() == [Verb.CANCEL]
 
 
 def test_a_cancel_that_races_the_end_either_wins_or_is_refused(journal: Journal, colour: str) -> None:
