@@ -188,6 +188,8 @@ def worked(arguments: list[str]) -> int:
 
 def _settings(asked: argparse.Namespace) -> dict[str, Any]:
     lease = timedelta(seconds=asked.lease)
+    # Where it is not waited for, longer than a machine holds a process up: else now and then a worker finds it over, and writes no verdict that it waits.
+    backoff = timedelta(seconds=1) if asked.hurried else timedelta(milliseconds=1)
     journal = open_journal(asked.db)
     clock = DatabaseClock(journal) if asked.db.startswith("postgresql") else SystemClock()
     return {
@@ -196,7 +198,7 @@ def _settings(asked: argparse.Namespace) -> dict[str, Any]:
         # Whoever is to be stopped renews nothing: stopped inside a renewal, it would keep SQLite's one write lock.
         "lease": silent(lease) if os.environ.get(STOP) else Lease(term=lease, renew_every=lease / 3),
         "wait_for_owner": timedelta(seconds=asked.wait),
-        "budget": Budget(attempts=20, backoff=timedelta(milliseconds=1), max_wait=None if asked.patient else timedelta(minutes=1)),
+        "budget": Budget(attempts=20, backoff=backoff, max_wait=None if asked.patient else timedelta(minutes=1)),
         "workflows": SHAPES[asked.colour].values(),
         "riding": Riding(limit=timedelta(hours=1))
         if asked.riding
