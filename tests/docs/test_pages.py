@@ -34,14 +34,15 @@ def test_a_page_says_what_happens(path: Path, request: pytest.FixtureRequest, wa
     assert not problems, "\n\n".join([*problems, "Where the program is right, run `make docs`."])
 
 
-@pytest.mark.parametrize("path", runner.PAGES, ids=named)
-def test_nothing_that_looks_like_a_command_goes_unrun(path: Path) -> None:
-    for block in runner.blocks(path.read_text(encoding="utf-8")):
-        assert block.language in {"console", "python", "toml", "yaml", "text", "sh"}, f"line {block.first}: ```{block.language}"
-        assert block.language == "console" or "$ " not in block.text, f"line {block.first}: a command outside of ```console"
-        if block.language == "sh":
-            words = {re.split(r"\s", line)[0] for line in block.lines if line and not line.startswith("#")}
-            assert words <= FOR_PEOPLE, f"line {block.first}: {words - FOR_PEOPLE}"
+def test_nothing_that_looks_like_a_command_goes_unrun() -> None:
+    for path in runner.PAGES:
+        for block in runner.blocks(path.read_text(encoding="utf-8")):
+            place = f"{named(path)}, line {block.first}"
+            assert block.language in {"console", "python", "toml", "yaml", "text", "sh"}, f"{place}: ```{block.language}"
+            assert block.language == "console" or "$ " not in block.text, f"{place}: a command outside of ```console"
+            if block.language == "sh":
+                words = {re.split(r"\s", line)[0] for line in block.lines if line and not line.startswith("#")}
+                assert words <= FOR_PEOPLE, f"{place}: {words - FOR_PEOPLE}"
 
 
 def test_the_index_names_every_how_to() -> None:
