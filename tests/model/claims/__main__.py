@@ -12,6 +12,7 @@ from recovery.storage import open_journal
 from recovery.storage.migrate import migrate
 from recovery.storage.sql import SqlJournal
 from tests.model.claims.interleaved import meeting, pairs
+from tests.model.claims.limited import search as limits
 from tests.model.claims.promises import PROMISES
 from tests.model.claims.search import SETTINGS, search
 from tests.model.claims.store import Call, Stored
@@ -20,6 +21,7 @@ from tests.postgres import serving
 
 STATES_MAX = 1_000_000
 STATES_ASKED = 20_000
+LIMITED_MAX = 200_000
 """Of each setting: how far the calls are collected that the databases are asked, too."""
 OF_EACH = 2
 """Meetings of one shape."""
@@ -37,6 +39,12 @@ def main() -> int:
             )
         asked = list(pool.map(asked_in, SETTINGS, [STATES_ASKED] * len(SETTINGS)))
     print(f"{len(PROMISES)} promises after each move")
+    limited = limits(runs=3, ticks=4, states_max=LIMITED_MAX)
+    print(
+        limited.violation
+        or f"limits of a queue: {limited.states:,} states, {limited.full:,} of them full, {limited.held_up:,} held up"
+    )
+    wrong += bool(limited.violation)
     wrong += _sqlite(asked)
     wrong += _postgresql(asked)
     spent = os.times()
