@@ -67,9 +67,9 @@ class AsyncDriver(Driver):
     def _leave(self) -> None:
         self._appending.release()
 
-    async def _alone(self, procedure: Coroutine[Op[Any], Any, None]) -> None:
+    async def _alone(self, work: Coroutine[Any, Any, None]) -> None:
         async with self._writing:
-            await self.drive(procedure)
+            await work
 
     def _later(self, watchman: Watchman, head: int) -> None:
         asyncio.get_running_loop().call_later(watchman.seconds, self._look, head)

@@ -155,7 +155,8 @@ class Driver(ABC):
 
     async def _append(self, operation: Append) -> None:
         assert self._writer is not None
-        await self._alone(self._writer.commit(operation))
+        work = self._writer.commit(operation)
+        await self._alone(work if operation.rides else self.drive(work))  # what rides asks for nothing
         if operation.rides and not self._awaited:
             self._watch()
 
@@ -163,7 +164,7 @@ class Driver(ABC):
         """Make durable what rides."""
         assert self._writer is not None
         if self._writer.aboard:
-            await self._alone(self._writer.flush())
+            await self._alone(self.drive(self._writer.flush()))
 
     def tell(self, line: Callable[[], None] | None) -> None:
         """Say something that may build on what rides, once that is durable. Of what was lost with its process nobody hears."""
@@ -310,8 +311,8 @@ class Driver(ABC):
     def _leave(self) -> None: ...
 
     @abstractmethod
-    async def _alone(self, procedure: Coroutine[Op[Any], Any, None]) -> None:
-        """Carry out what uses the run's writer while nobody else does."""
+    async def _alone(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what uses the run's writer while nobody else does."""
 
     @abstractmethod
     def _later(self, watchman: Watchman, head: int) -> None:

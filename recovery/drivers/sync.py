@@ -78,9 +78,9 @@ class SyncDriver(Driver):
     def _leave(self) -> None:
         self._appending.release()
 
-    async def _alone(self, procedure: Coroutine[Op[Any], Any, None]) -> None:
+    async def _alone(self, work: Coroutine[Any, Any, None]) -> None:
         with self._writing:
-            await self.drive(procedure)
+            await work
 
     def _later(self, watchman: Watchman, head: int) -> None:
         watchman.call_later(partial(self._look, watchman, head))
