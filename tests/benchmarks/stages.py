@@ -179,7 +179,7 @@ def in_words(columns: dict[str, dict[str, float]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.stages", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.stages", description="Where each microsecond of a step goes.")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--page", type=Path, default=None, help="a page whose table is rewritten")
     given = parser.parse_args()
