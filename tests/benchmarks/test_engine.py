@@ -27,6 +27,19 @@ def test_a_turn_takes_the_steps_it_is_asked_for(tmp_path: Path) -> None:
     assert kinds == [3, 2, 2]
 
 
+def test_settled_runs_are_copied_and_built_ones_replayed(tmp_path: Path) -> None:
+    [ours, _] = Field(tmp_path).ours()
+    with playing(ours, tmp_path) as played:
+        played.turn("settled", 5, 1)
+        played.turn("built", 1, 3)
+        played.turn("replayed", 1, 3)
+    with Engine(f"sqlite:///{tmp_path}/journal.db") as engine:
+        runs = {info.run_id: info.status.value for info in engine.list()}
+        [replayed] = runs.keys() - {"pattern", *(f"settled-{number}" for number in range(5))}
+        assert set(runs.values()) == {"completed"}
+        assert [type(entry).__name__ for entry in engine.history(replayed)].count("Settled") == 4
+
+
 def test_a_program_that_ends_is_missing_with_what_it_said_last(tmp_path: Path) -> None:
     field = Field(tmp_path, peers=False)
     broken = field.contender(Program("broken", "with_nothing.py"), "sequential", SEQUENTIAL)
