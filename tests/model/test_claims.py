@@ -84,7 +84,7 @@ def test_a_call_that_comes_while_another_is_open_on_postgresql_is_before_it_or_b
 
 
 def test_an_epoch_that_is_in_the_predicate_of_the_read_only_is_seen_on_postgresql(
-    met: Meeting, monkeypatch: pytest.MonkeyPatch
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = str(postgres.APPEND)
     looks = text.replace("        FOR NO KEY UPDATE) AS locked", ") AS locked")
@@ -95,4 +95,5 @@ def test_an_epoch_that_is_in_the_predicate_of_the_read_only_is_seen_on_postgresq
     assert len(looks) < len(text) - 100
     monkeypatch.setattr(postgres, "APPEND", sa.text(looks))
     claimed_over = [pair for pair in pairs(asked_of_two(), 1) if (pair.first.method, pair.second.method) == ("claim", "append")]
-    assert any(met.hold(pair, killed=False) for pair in claimed_over)
+    with meeting(postgres_url) as met:  # here: a database takes its statements when it is made
+        assert any(met.hold(pair, killed=False) for pair in claimed_over)
