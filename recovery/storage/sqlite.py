@@ -36,6 +36,7 @@ from recovery.storage.schema import VERSION, evidence, hold
 from recovery.storage.schema import run as run_table
 from recovery.storage.sqlite_library import LIBRARY, warn_once
 from recovery.storage.together import ordinary, together_at
+from recovery.storage.turns import Turns
 from recovery.storage.urls import Address, is_file, sqlite_path
 from recovery.storage.version import schema_version
 
@@ -80,6 +81,7 @@ class SqliteDatabase:
         self._together = together_at(address.place)
         self._create = create
         self._lock = threading.RLock()  # one writer per process; the file's own lock holds off other processes
+        self._turns = Turns(self._path, BUSY_TIMEOUT_MS / 1000)
         self._ready = False
         self._writing: WeakSet[Any] = WeakSet()  # the pool's records of connections that write
         self._writer = self._engine("BEGIN IMMEDIATE", self._writer_connected, pool_size=1, max_overflow=0)
@@ -139,7 +141,7 @@ class SqliteDatabase:
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        with self._lock, self._writer.begin() as connection:
+        with self._lock, self._turns.turn(), self._writer.begin() as connection:
             yield connection
 
     transaction = writing
@@ -148,6 +150,7 @@ class SqliteDatabase:
         with self._lock:
             self._reader.dispose()
             self._writer.dispose()
+            self._turns.drop()
             self._ready = False
 
     def interrupted(self) -> None:
@@ -156,9 +159,11 @@ class SqliteDatabase:
                 record.invalidate()  # rolls back, and gives up the file's lock
             self._reader.dispose()
             self._writer.dispose()
+            self._turns.drop()
 
     def forked(self) -> None:
         self._lock = threading.RLock()
+        self._turns.forked()
         leave(self._reader)
         leave(self._writer)
 
@@ -246,7 +251,7 @@ class SqliteDatabase:
 
     def _append_together(self, members: Sequence[Append]) -> bool:
         """Append what nothing stands in the way of, which is nearly everything, at the cost of little more than SQLite's own. False: nothing was written."""
-        with self._lock, bare(self._writer) as cursor:
+        with self._lock, self._turns.turn(), bare(self._writer) as cursor:
             if not self._together.written(cursor, members):
                 return False
             commit(cursor)

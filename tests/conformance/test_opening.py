@@ -211,7 +211,7 @@ def test_a_creation_that_died_half_way_leaves_no_database_and_does_not_stop_the_
     journal = open_journal(f"sqlite:///{tmp_path}/a.db")
     opened(journal)
     journal.close()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.db", "a.db.lock"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.db", "a.db-turn", "a.db.lock"]
 
 
 def test_a_creation_waits_for_the_one_that_is_under_way(tmp_path: Path) -> None:

@@ -1,0 +1,124 @@
+"""Turns beside an SQLite file: one at a time, ended by whatever ends its process, and never waited for without a bound."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from recovery.storage.turns import SUFFIX, Turns
+
+WAIT_SECONDS = 60
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from recovery.storage.turns import Turns
+with Turns(Path(sys.argv[1]), 60).turn():
+    print("mine", flush=True)
+    sys.stdin.read()
+"""
+
+
+def is_free(database: Path) -> bool:
+    with Path(f"{database}{SUFFIX}").open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "journal.db"
+
+
+def test_a_second_writer_waits_for_the_first(database: Path) -> None:
+    first, second = Turns(database, WAIT_SECONDS), Turns(database, WAIT_SECONDS)
+    order: list[str] = []
+    had = threading.Event()
+
+    def follow() -> None:
+        with second.turn():
+            order.append("second")
+        had.set()
+
+    with first.turn():
+        thread = threading.Thread(target=follow)
+        thread.start()
+        while not second._waiting:
+            os.sched_yield()
+        order.append("first")
+    assert had.wait(WAIT_SECONDS)
+    thread.join()
+    assert order == ["first", "second"]
+    assert is_free(database)
+    with first.turn():  # and again
+        assert not is_free(database)
+    first.drop()
+    second.drop()
+
+
+def test_a_turn_ends_with_a_process_that_is_killed(database: Path) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, database], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "mine\n"
+    assert not is_free(database)
+    holder.send_signal(signal.SIGKILL)
+    with Turns(database, WAIT_SECONDS).turn():
+        assert not is_free(database)
+    holder.communicate()
+
+
+def test_who_has_waited_long_enough_goes_on_and_keeps_nothing(database: Path) -> None:
+    first, impatient = Turns(database, WAIT_SECONDS), Turns(database, 0.01)
+    with first.turn(), impatient.turn():
+        assert impatient._waited is None
+        assert impatient._waiting
+    with Turns(database, WAIT_SECONDS).turn():
+        """What the thread got that nobody waited for any more was let go of."""
+    first.drop()
+
+
+def test_a_forked_child_neither_keeps_nor_ends_a_turn_of_its_parent(database: Path) -> None:
+    turns = Turns(database, WAIT_SECONDS)
+    told, telling = os.pipe()
+    ending, end = os.pipe()
+    with turns.turn():
+        child = os.fork()
+        if child == 0:
+            turns.forked()
+            os.write(telling, b"1")
+            os.close(end)
+            os.read(ending, 1)
+            os._exit(0)
+        assert os.read(told, 1) == b"1"
+        assert not is_free(database), "the child has ended it"
+    assert is_free(database), "the child keeps it"
+    os.close(end)
+    os.waitpid(child, 0)
+    for file in (told, telling, ending):
+        os.close(file)
+    turns.drop()
+
+
+def test_where_there_can_be_no_file_nobody_waits(tmp_path: Path) -> None:
+    turns = Turns(tmp_path / "absent" / "journal.db", WAIT_SECONDS)
+    with turns.turn(), turns.turn():
+        assert not (tmp_path / "absent").exists()
+
+
+def test_the_file_is_its_owners_and_an_error_ends_the_turn(database: Path) -> None:
+    turns = Turns(database, WAIT_SECONDS)
+    with pytest.raises(LookupError), turns.turn():
+        raise LookupError
+    assert is_free(database)
+    assert Path(f"{database}{SUFFIX}").stat().st_mode & 0o777 == 0o600
+    turns.drop()
