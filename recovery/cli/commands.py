@@ -366,6 +366,8 @@ def assembled(asked: str = "") -> Any:
     groups = [each for each in app.registered_groups if asked == each.name]
     if commands or groups:
         wanted.registered_commands, wanted.registered_groups = commands, groups
+    elif asked:
+        return assembled()
     return typer.main.get_command(wanted)
 
 
