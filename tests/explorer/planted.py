@@ -31,7 +31,7 @@ def _edit(owner: type, name: str, *changes: tuple[str, str]) -> Patch:
 
 _DURABLE = """\
     if isinstance(pending, Intent):
-        await self.append(effect.step, [replace(pending, attempt=attempt)])
+        await self.append(effect.step, [request.intent(effect.step, pending.at_us, attempt)])
     else:
         await self.append(effect.step, [pending, attempt] if pending else [attempt])
 """
@@ -111,12 +111,8 @@ _SWALLOWED = """\
         return error
 """
 
-_CARRIES = "    whole = replace(wanted, entries=(*self.aboard, *wanted.entries)) if self.aboard else wanted\n"
-_LEAVES_BEHIND = """\
-    whole = wanted
-    if not (wanted.entries and isinstance(wanted.entries[-1], Intent)):
-        whole = replace(wanted, entries=(*self.aboard, *wanted.entries))
-"""
+_CARRIES = "    if self.aboard:\n        entries ="
+_LEAVES_BEHIND = "    if self.aboard and not (wanted.entries and isinstance(wanted.entries[-1], Intent)):\n        entries ="
 _ALL_DURABLE = "    self.aboard.clear()\n"
 _IF_CARRIED = "    if whole is not wanted:\n        self.aboard.clear()\n"
 

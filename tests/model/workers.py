@@ -17,6 +17,7 @@ from recovery.core.entries import Answered, Attempt, Entry, Intent, Observation,
 from recovery.core.evidence import Situation
 from recovery.core.history import EffectStep, History, fold
 from recovery.core.ids import Epoch
+from recovery.core.judgement import KEPT
 from recovery.core.machine import Machine, Unwind
 from recovery.core.operations import Append, Ask, Cancel, Close, HoldContract, Now, Op, Send, Sleep
 from recovery.core.policy import Budget
@@ -229,7 +230,7 @@ class Workers:
         return self._ended(machine, "park")
 
     def _ended(self, machine: Watched, ends: str, **more: Any) -> Stretch:
-        rows = tuple(judgement.row.name for _, judgement in machine.judgements)
+        rows = tuple((KEPT if judgement is None else judgement.row).name for _, judgement in machine.judgements)
         return Stretch(journal=self._at, ends=ends, rows=rows, appended=self._appends, **more)
 
 
