@@ -36,7 +36,7 @@ DECLARED = ("restored", "incarnation")
 
 
 PASSED_BY_RUNS = tuple(point for point in POINTS if not point.startswith(("checkpoint.", "kv.", "schedule")))
-"""The others are passed by a save and by a cache that forgets: see test_checkpoints; and by whoever begins what is scheduled: see test_scheduled."""
+"""The others are passed by a save and by a cache that forgets: see test_checkpoints; and by whoever begins what is scheduled: see tests/integration/test_schedules."""
 
 
 EVERY = int(os.environ.get("EVERY", "0"))
