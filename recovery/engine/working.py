@@ -85,7 +85,7 @@ class Worker:
         self._wakes: SimpleQueue[Future[Any] | None] = SimpleQueue()  # its put may be called in a signal handler
         self._at_work: dict[Future[Any], RunRow] = {}
         self._setbacks = Setbacks()
-        self._watch = Watch(engine)
+        self._watch = Watch(engine, working.crashes)
         self._calendar = Calendar(engine)
         self._budget = replace(engine.budget, max_wait=working.keep, max_answer_wait=timedelta(0))
         self._patience = Patience(working.patience)
@@ -132,7 +132,7 @@ class Worker:
         while not self._stopping:
             self.turned_us = self._engine.clock.boot_us()
             self._look()
-            if self._working.until_idle and self.reached and not self._at_work:
+            if self._working.until_idle and self.reached and not self._at_work and not self._watch.suspects:
                 break
             self._wait(self._pause_seconds())
         self._tell("draining", {"at_work": len(self._at_work)})
@@ -183,11 +183,13 @@ class Worker:
     def _take(self, free: int) -> None:
         """Each is started as it is claimed: the next claim may raise, and of what was only claimed nobody would renew the lease."""
         world = self._engine.world()
-        for row in self._watch.taken(world, self._wanted(free)):
-            self._start(row)
-            free -= 1
-        if free < 1:
+        if any(self._watch.is_suspect(row.crashes) for row in self._at_work.values()):
             return
+        for row in self._watch.taken(world, self._wanted(free), alone=not self._at_work):
+            self._start(row)
+            free = 0 if self._watch.is_suspect(row.crashes) else free - 1
+        if free < 1 or (self._watch.suspects and self._at_work):
+            return  # full, or what is at work is to come to its end first
         with around("claim"):
             found = self._engine.journal.claim_due(self._wanted(free), world.owner(), lease_term_us=world.lease_term_us)
         for row in found.runs:
@@ -218,6 +220,8 @@ class Worker:
 
     def _pause_seconds(self) -> float:
         """Until the next look. A full worker is woken by the first run that ends."""
+        if self._watch.suspects and not self._at_work and not self._unreachable:
+            return 0
         if self._unreachable:
             return max(self._working.poll.total_seconds(), self._patience.pause_seconds(self._unreachable))
         scheduled_us = self._calendar.due_in_us()

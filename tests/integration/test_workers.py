@@ -383,6 +383,27 @@ def test_a_run_that_its_owner_settled_between_a_look_and_a_claim_is_not_settled_
     assert (came.status, came.value, after[1], SENT) == (Status.COMPLETED, "posted a", before[1], ["a"])
 
 
+def test_a_run_is_at_work_alone_before_it_is_condemned(engine: Engine | AsyncEngine) -> None:
+    engine.lease = Lease(term=timedelta(milliseconds=60), renew_every=timedelta(milliseconds=20))
+    do(engine.enqueue(bound(engine, "busy"), run_id="busy"))
+    GATES["busy"] = threading.Event()
+    with working(engine, replace(FAST, crashes=3)) as (worker, told):
+        told.until("claimed", run_id="busy")
+        for name in ("a", "b"):
+            do(engine.enqueue(bound(engine, name), run_id=name, not_before=datetime(2100, 1, 1, tzinfo=UTC)))
+            abandoned(engine.journal, name, 2)  # neighbours in a worker that died: the next takeover is the last chance of each
+        until("the worker to leave them where they are", lambda: worker._watch.suspects)
+        do(engine.enqueue(bound(engine, "later"), run_id="later"))
+        GATES["busy"].set()
+        for name in ("a", "b", "later"):
+            told.until("brought on", run_id=name, status="completed")
+    about = [(event, each["run_id"]) for event, each in told.all if event in {"claimed", "brought on"}]
+    for name in ("a", "b"):
+        claimed = about.index(("claimed", name))
+        assert about[claimed + 1] == ("brought on", name)  # nothing was taken beside it
+    assert sorted(SENT) == ["a", "b", "busy", "later"]
+
+
 def test_a_run_that_ends_its_workers_is_quarantined_and_goes_on_when_it_is_released(engine: Engine | AsyncEngine) -> None:
     engine.lease = Lease(term=timedelta(milliseconds=60), renew_every=timedelta(milliseconds=20))
     do(engine.enqueue(bound(engine, "a"), run_id="a"))
