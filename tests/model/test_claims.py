@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from recovery.storage import open_journal, postgres
+from recovery.storage import open_journal, postgres, single
+from recovery.storage.place import Place
 from recovery.storage.sql import SqlJournal
-from tests.model.claims.interleaved import Meeting, meeting, pairs
+from tests.model.claims.interleaved import Meeting, Pair, meeting, pairs
 from tests.model.claims.planted import FAULTS, ORPHAN, PAIR, UNHEARD
 from tests.model.claims.promises import PROMISES
 from tests.model.claims.search import SETTINGS, search
@@ -97,3 +98,26 @@ def test_an_epoch_that_is_in_the_predicate_of_the_read_only_is_seen_on_postgresq
     claimed_over = [pair for pair in pairs(asked_of_two(), 1) if (pair.first.method, pair.second.method) == ("claim", "append")]
     with meeting(postgres_url) as met:  # here: a database takes its statements when it is made
         assert any(met.hold(pair, killed=False) for pair in claimed_over)
+
+
+def _lone(pair: Pair) -> bool:
+    """Whether a claim is met by an append that the statement for lone members writes."""
+    if (pair.first.method, pair.second.method) != ("claim", "append"):
+        return False
+    (batch,) = pair.second.arguments
+    return len(batch) == 1 and single.Single(Place()).statement(batch[0]) is not None
+
+
+def test_the_statement_of_a_lone_append_is_fenced_where_it_writes(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its predicate is in the update itself: one that looks the run up first is seen to write behind a claim that it met."""
+    meetings = [pair for pair in pairs(asked_of_two(), 12) if _lone(pair)]
+    assert meetings
+    with meeting(postgres_url) as met:
+        assert [wrong for pair in meetings[:6] if (wrong := met.hold(pair, killed=False))] == []
+    asked = "WHERE run.run_id = %s AND run.owner_token"
+    looked_up = single._FENCE.replace(asked, "WHERE run.number = (SELECT run.number FROM {run} AS run " + asked).rstrip() + ")\n"
+    assert looked_up != single._FENCE
+    monkeypatch.setattr(single, "_FENCE", looked_up)
+    monkeypatch.setattr(postgres, "single_at", single.Single)  # none that has its texts already
+    with meeting(postgres_url) as met:
+        assert any(met.hold(pair, killed=False) for pair in meetings)
