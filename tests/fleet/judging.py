@@ -107,7 +107,8 @@ def _run(row: RunRow) -> Iterator[str]:
 
 
 def _children(loaded: Loaded) -> list[str]:
-    return [said.value["run_id"] for said in loaded.history.awaited.values()]
+    """They may stand on another page."""
+    return list(loaded.history.children)
 
 
 def _promises(loaded: Mapping[str, Loaded], outside: Mapping[str, Any]) -> Iterator[str]:
