@@ -121,5 +121,8 @@ def _driver_error() -> type[Exception]:
 def listening(address: Address, wake: Wake) -> Callable[[], None]:
     """Hear what other processes say about this place, until what is returned is called."""
     if address.lent is not None:
+        logger(__name__).info(
+            "an engine of a service's own listens to nothing: what is due is found by looking now and then", database=address.shown
+        )
         return lambda: None
     return Listener(address, wake).close

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -133,6 +134,22 @@ def test_nobody_listens_behind_a_pooler(postgres_server: PostgresServer, postgre
         listener._thread.join(SECONDS)
         assert not listener._thread.is_alive()
         listener.close()
+
+
+def test_nobody_listens_over_an_engine_of_a_services_own_and_its_log_says_so_once(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="recovery")
+    service = sa.create_engine(postgres_url.replace("postgresql://", "postgresql+psycopg://"))
+    with closing(Engine(service, workflows=[letter])) as engine:
+        engine.enqueue(letter("a"), run_id="a")
+        engine.enqueue(letter("b"), run_id="b")
+        assert engine.worker(Working(until_idle=True)).run()
+    service.dispose()
+    said = [record.recovery for record in caplog.records if record.name == "recovery.storage.listening"]  # type: ignore[attr-defined]  # the fields
+    assert [each["event"] for each in said] == [
+        "an engine of a service's own listens to nothing: what is due is found by looking now and then"
+    ]
 
 
 def test_a_worker_does_not_wait_for_its_next_look(journal: Journal, request: pytest.FixtureRequest) -> None:
