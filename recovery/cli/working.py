@@ -6,6 +6,7 @@ back the rest; the second one ends the process at once, whose runs are then foun
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -38,6 +39,8 @@ def work(output: Output, target: Target, working: Working, health: int | None) -
         output.verbatim(f"{line}\n")
 
     worker = Worker(engine, working, tell)
+    gc.collect()
+    gc.freeze()  # what is imported stays: looking it through again and again takes tens of milliseconds each time, in which no run goes on
     try:
         with _ended_by_signals(worker), nullcontext() if health is None else serving(worker, health) as port:
             health_port = {} if port is None else {"health_port": port}

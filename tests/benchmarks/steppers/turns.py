@@ -9,6 +9,7 @@ answers each {"turn": ..., "runs": R, "steps": S}. Invariant: every step is a fu
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import resource
@@ -29,7 +30,10 @@ def sqlite(name: str) -> str:
 
 
 def serve(**turns: Turn) -> None:
-    """Until this process is killed, or standard input ends. A turn returns more to be said, or nothing."""
+    """Until this process is killed, or standard input ends. A turn returns more to be said, or nothing. What is imported is taken out of the
+    collector's sight, for all programs alike, as `recover worker` does."""
+    gc.collect()
+    gc.freeze()
     _say({"ready": True, "turns": sorted(turns)})
     for line in sys.stdin:
         asked = json.loads(line)
