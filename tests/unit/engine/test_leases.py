@@ -122,7 +122,7 @@ class Listening(Renewing):
             raise OSError("gone")
         return super().holds()
 
-    def listen(self) -> None:
+    def hear_out(self) -> None:
         """Until a question that began after now has been answered."""
         for _ in range(3):
             assert self.asked.acquire(timeout=30)
@@ -135,11 +135,11 @@ def test_a_renewal_hears_which_contracts_are_held_and_which_no_more() -> None:
     assert kept.held_contracts() == frozenset()
     journal.add_hold(Hold("payments", True, "ann", "stop", 1, "t1"))
     while not kept.held_contracts():
-        journal.listen()
+        journal.hear_out()
     assert kept.held_contracts() == {"payments"}
     journal.add_hold(Hold("payments", False, "ann", "go on", 2, "t2"))
     while kept.held_contracts():
-        journal.listen()
+        journal.hear_out()
     kept.drop(ROW)
     kept.close()
 
@@ -150,9 +150,9 @@ def test_a_store_that_cannot_be_read_releases_no_contract_and_ends_no_lease() ->
     kept = leases(journal)
     kept.hold(ROW)
     while not kept.held_contracts():
-        journal.listen()
+        journal.hear_out()
     journal.deaf = True
-    journal.listen()
+    journal.hear_out()
     journal.wait(3)
     assert kept.held_contracts() == {"payments"}
     kept.drop(ROW)
