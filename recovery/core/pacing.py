@@ -56,9 +56,9 @@ async def let_out(
         again_us = await Use(lambda journal: journal.take(subject, rate, now_us))
     if again_us is None:
         return True
-    until_us = effect.intent.valid_until_us
-    if until_us is not None and until_us > judgement.at_us:  # what may not leave any more then is not waited for longer
-        again_us = min(again_us, until_us)
+    for until_us in (effect.intent.valid_until_us, effect.intent.attempts_until_us):
+        if until_us is not None and until_us > judgement.at_us:  # what may not leave any more then is not waited for longer
+            again_us = min(again_us, until_us)
     if machine.deadline_us is not None and again_us > machine.deadline_us:
         raise await _left(machine, request, effect, judgement, pending, again_us)
     await machine.flush()

@@ -22,6 +22,8 @@ from recovery.operators.enqueueing import Enqueued, enqueue
 from recovery.ports import Scheduled
 
 TRIES_MAX: Final = 20
+AT_ONCE: Final = 100
+"""How many ticks of a schedule one look begins: whoever looks has other things to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,15 +36,38 @@ class Ticked:
     why: str = ""
 
 
+class _Due:
+    """Which ticks of a schedule begin, by what it says of those that were missed. Counted once for a look, and not anew behind each of them: a year of
+    minutes would be counted through a hundred times."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self._ticks: list[int] = []
+
+    def first_us(self, through_us: int, now_us: int) -> int | None:
+        """The first of those behind a moment, however many of them somebody else has begun meanwhile."""
+        self._ticks = [tick_us for tick_us in self._ticks if tick_us > through_us] or self._counted(through_us, now_us)
+        return next(iter(self._ticks), None)
+
+    def _counted(self, through_us: int, now_us: int) -> list[int]:
+        schedule = self.schedule
+        if schedule.missed == "skip":
+            in_time_us = max(through_us, now_us - microseconds(schedule.grace) - 1)
+            return schedule.last_ticks(in_time_us, now_us, 1)
+        return schedule.last_ticks(through_us, now_us, schedule.missed_max if schedule.missed == "all" else 1)
+
+
 async def known() -> list[Scheduled]:
     """The schedules that some worker has brought up, by name."""
     return await Use(lambda journal: journal.schedules())
 
 
 async def bring_up(world: World, schedule: Schedule, priority: int) -> tuple[list[Ticked], int | None]:
-    """Begin what is due of a schedule, and say when the next tick is. A schedule that nobody knew begins now: it makes up for nothing."""
+    """Begin what is due of a schedule, and say when to look again: at its next tick; at once where much was missed, of which one look begins some. A schedule that
+    nobody knew begins now: it makes up for nothing."""
     ticked: list[Ticked] = []
-    for _ in range(TRIES_MAX + schedule.missed_max):
+    due = _Due(schedule)
+    for _ in range(AT_ONCE):
         now_us = await Now()
         row = await _row(schedule.name)
         if row is None:
@@ -50,14 +75,14 @@ async def bring_up(world: World, schedule: Schedule, priority: int) -> tuple[lis
             await _keep(fresh)
             continue
         await _store_what_it_names(world, schedule, row, priority)
-        moved, came = await _moved(schedule, row, now_us)
+        moved, came = await _moved(due, row, now_us)
         if moved == row:
             return ticked, row.next_us
         if not await _keep(moved):
             continue  # somebody else has moved it on, or said a word about it
         if came is not None:
             ticked.append(came)
-    return ticked, None
+    return ticked, await Now()
 
 
 async def trigger(world: World, schedule: Schedule, priority: int) -> Enqueued:
@@ -76,14 +101,15 @@ async def resume(name: str, *, by: str, reason: str) -> Scheduled:
     return await _say("A resumption", name, paused=False, by=by, reason=reason)
 
 
-async def _moved(schedule: Schedule, row: Scheduled, now_us: int) -> tuple[Scheduled, Ticked | None]:
+async def _moved(due: _Due, row: Scheduled, now_us: int) -> tuple[Scheduled, Ticked | None]:
     """The row behind its next tick that is due, and what becomes of that one; the same row where none is."""
+    schedule = due.schedule
     if (row.cron, row.timezone) != (schedule.cron, schedule.timezone):  # what would have been due by another cron was not missed
         of_now = replace(row, cron=schedule.cron, timezone=schedule.timezone)
         return _on(schedule, of_now, max(row.through_us, now_us - microseconds(schedule.grace))), None
     if row.next_us is None or row.next_us > now_us:
         return row, None
-    tick_us = None if row.paused else _first_of_those_to_begin(schedule, row.through_us, now_us)
+    tick_us = None if row.paused else due.first_us(row.through_us, now_us)
     if tick_us is None:
         return _on(schedule, row, now_us), None
     moved = _on(schedule, row, tick_us)
@@ -93,15 +119,6 @@ async def _moved(schedule: Schedule, row: Scheduled, now_us: int) -> tuple[Sched
             return moved, Ticked(schedule=schedule.name, tick_us=tick_us, why=f"{row.last_run} has not ended")
     run_id = schedule.run_id(tick_us)
     return replace(moved, last_run=run_id, last_tick_us=tick_us), Ticked(schedule=schedule.name, tick_us=tick_us, run_id=run_id)
-
-
-def _first_of_those_to_begin(schedule: Schedule, through_us: int, now_us: int) -> int | None:
-    """By what the schedule says of ticks that were missed."""
-    if schedule.missed == "skip":
-        in_time_us = max(through_us, now_us - microseconds(schedule.grace) - 1)
-        return next(iter(schedule.last_ticks(in_time_us, now_us, 1)), None)
-    most = schedule.missed_max if schedule.missed == "all" else 1
-    return next(iter(schedule.last_ticks(through_us, now_us, most)), None)
 
 
 def _on(schedule: Schedule, row: Scheduled, through_us: int) -> Scheduled:

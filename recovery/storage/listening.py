@@ -9,7 +9,7 @@ engine, whose pool is not ours to take a connection from for good, nobody listen
 
 from __future__ import annotations
 
-import select
+import selectors
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -91,12 +91,15 @@ class Listener:
 
     def _hear(self, connection: Any) -> None:
         """Until the connection is lost, or nobody wants to hear any more."""
-        while True:
-            said, _, _ = select.select([connection.fileno(), self._theirs], [], [])
-            if self._ended.is_set():
-                return
-            if said and list(connection.notifies(timeout=0)):
-                self._wake()
+        with selectors.DefaultSelector() as either:  # plain `select` refuses the files of a process that has more than a thousand
+            either.register(connection.fileno(), selectors.EVENT_READ)
+            either.register(self._theirs, selectors.EVENT_READ)
+            while True:
+                said = either.select()
+                if self._ended.is_set():
+                    return
+                if said and list(connection.notifies(timeout=0)):
+                    self._wake()
 
 
 @contextmanager

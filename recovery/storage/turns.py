@@ -2,7 +2,7 @@
 
 Owns that file and who has its turn. Knows nothing of SQLite, whose own lock decides what is written; under it alone, whoever asks again at the right moment writes, and another one
 starves. Never opens the database file itself: to close it would drop SQLite's locks. Invariants: a turn ends with its process, however that dies, and is never passed on to
-a forked child; who waits for longer than asked goes on without, and so does everybody where there can be no such file.
+a forked child; who waits for longer than asked goes on without, until whoever keeps the turn lets go, and so does everybody where there can be no such file.
 """
 
 from __future__ import annotations
@@ -79,7 +79,10 @@ class Turns:
             self.drop()
 
     def _wait(self) -> None:
-        """A lock cannot be waited for with a bound, so that a thread does it: one that nobody waits for any more lets go of what it gets."""
+        """A lock cannot be waited for with a bound, so that a thread does it: one that nobody waits for any more lets go of what it gets. While that one waits
+        still, the turn's keeper is stopped, say: nobody waits for it once more at each write, with a thread and a file each."""
+        if self._waiting:
+            return
         file = self._opened()
         if file is None:
             return
@@ -100,7 +103,12 @@ class Turns:
             over.set()
 
         self._waiting.add(file)
-        threading.Thread(target=wait, name="recovery-turn", daemon=True).start()
+        try:
+            threading.Thread(target=wait, name="recovery-turn", daemon=True).start()
+        except RuntimeError:  # there are too many, or the interpreter ends, and begins none any more
+            self._waiting.discard(file)
+            os.close(file)
+            return
         try:
             over.wait(self._seconds)
         finally:  # an interruption comes here, too, and then `turn` gives back what was got

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import resource
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -122,6 +124,29 @@ def test_a_connection_that_was_lost_is_made_again_with_a_look_in_between(postgre
         assert woken.wait(SECONDS)
         woken.clear()
         enqueued(elsewhere, "queued-too")
+        assert woken.wait(SECONDS)
+        end()
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """Whatever is opened has a number that a plain `select` refuses."""
+    files, (soft, hard) = 1100, resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * files) if hard < 0 else min(hard, max(soft, 2 * files)), hard))
+    opened_files = [os.open(os.devnull, os.O_RDONLY) for _ in range(files)]
+    yield
+    for file in opened_files:
+        os.close(file)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_process_with_more_than_a_thousand_files_hears_too(postgres_url: str, many_files: None) -> None:
+    woken = threading.Event()
+    with closing(open_journal(postgres_url)) as here, closing(open_journal(postgres_url)) as elsewhere:
+        end = here.listen(woken.set)
+        assert woken.wait(SECONDS)  # it listens
+        woken.clear()
+        enqueued(elsewhere, "queued")
         assert woken.wait(SECONDS)
         end()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from recovery import AsyncEngine, AsyncRun, Budget, Call, Engine, Environment, Rate, Run, contracts, effect, workflow
+from recovery import AsyncEngine, AsyncRun, Budget, Call, Engine, Environment, Rate, Retry, Run, contracts, effect, workflow
 from recovery.core.effect_errors import Unresolved
 from recovery.core.entries import Attempt, Entry, Intent, Status, Verdict
 from recovery.core.errors import DefinitionError, RunFailed
@@ -79,6 +79,12 @@ def offers(run: Run, to: str) -> str:
 
 
 @workflow
+def retried(run: Run, to: str) -> str:
+    run.perform(post(to=to))
+    return run.perform(post(to=to), retry=Retry(within=timedelta(seconds=30)))
+
+
+@workflow
 def pinging(run: Run, to: str) -> str:
     return run.perform(ping(to=to))
 
@@ -97,7 +103,7 @@ def clock() -> ManualClock:
 
 
 def made(journal: Journal, clock: ManualClock, max_wait: timedelta | None = timedelta(seconds=10)) -> Engine:
-    return Engine(journal, workflows=[letters, parcel, offers], clock=clock, budget=Budget(max_wait=max_wait))
+    return Engine(journal, workflows=[letters, parcel, offers, retried], clock=clock, budget=Budget(max_wait=max_wait))
 
 
 def entries(engine: Engine, run_id: str, *kinds: type[Entry]) -> list[Any]:
@@ -204,6 +210,15 @@ def test_what_may_not_leave_any_more_behind_the_wait_does_not(journal: Journal, 
         engine.run("r", offers, "ann")
     assert SENT == ["ann 1"]
     assert clock.wall_us() <= began_us + MINUTE_US  # at the end of its validity, and not of the wait
+
+
+def test_a_wait_ends_when_its_policy_lets_no_attempt_begin_any_more(journal: Journal, clock: ManualClock) -> None:
+    engine = made(journal, clock, None)
+    began_us = clock.wall_us()
+    with pytest.raises(RunFailed, match="RetriesExhausted"):
+        engine.run("r", retried, "ann")
+    assert SENT == ["ann 1"]
+    assert clock.wall_us() < began_us + MINUTE_US
 
 
 def test_workers_bring_on_what_was_put_off(journal: Journal) -> None:

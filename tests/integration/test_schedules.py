@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -19,9 +19,10 @@ from recovery import AsyncEngine, AsyncRun, Engine, Queue, Run, workflow
 from recovery.core.entries import Status
 from recovery.core.errors import DefinitionError, OverrideRefused, RunNotFound
 from recovery.core.instants import instant_us
+from recovery.definitions.schedule import Schedule
 from recovery.engine.calendar import AGAIN_US, Calendar, Refused
 from recovery.engine.working import Working
-from recovery.operators.scheduling import Ticked
+from recovery.operators.scheduling import AT_ONCE, Ticked
 from recovery.ports import Journal, Scheduled
 from recovery.storage import open_journal
 from recovery.testing import ManualClock
@@ -130,6 +131,34 @@ def test_what_was_missed_while_no_worker_was_there(make: Make, clock: ManualCloc
     assert begun(Calendar(make(**missed))) == []
     clock.advance(timedelta(minutes=30))
     assert begun(calendar) == ["2026-03-01T18:00:00Z"]
+
+
+class Counted(Schedule):
+    """Knows how often its ticks were counted through."""
+
+    counts: ClassVar[int] = 0
+
+    def last_ticks(self, after_us: int, now_us: int, most: int) -> list[int]:
+        Counted.counts += 1
+        return Schedule.last_ticks(self, after_us, now_us, most)
+
+
+def test_what_was_missed_in_a_long_time_is_counted_once_for_a_look_and_begun_a_part_at_a_time(
+    make: Make, clock: ManualClock
+) -> None:
+    missed = 2 * AT_ONCE + 10
+    engine = make()
+    engine.scheduled["hourly"] = Counted(name="hourly", starts=report("x"), cron="* * * * *", missed="all", missed_max=missed)
+    brought_up(engine)
+    clock.advance(timedelta(days=30))
+    Counted.counts = 0
+    calendar, looks = Calendar(engine), list[list[str]]()
+    while calendar.due_in_us() == 0:
+        looks.append(begun(calendar))
+    last = START + timedelta(days=30)
+    ticks = [f"{last - timedelta(minutes=before):%Y-%m-%dT%H:%M:%S}Z" for before in reversed(range(missed))]
+    assert looks == [ticks[:AT_ONCE], ticks[AT_ONCE : 2 * AT_ONCE], ticks[2 * AT_ONCE :]]
+    assert Counted.counts == len(looks)
 
 
 def test_a_tick_is_passed_over_while_the_run_of_an_earlier_one_has_not_ended(make: Make, clock: ManualClock) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import select
+import selectors
 import subprocess
 import sys
 import tempfile
@@ -73,7 +73,9 @@ def _process(order: Path, write: int, read: int, said: IO[bytes], beat: Beat) ->
 
 def _listen(read: int, beat: Beat, seconds: float = _SECONDS) -> bool:
     """Beats that have come; waits a little for the first."""
-    ready, _, _ = select.select([read], [], [], seconds)
+    with selectors.DefaultSelector() as selector:  # plain `select` refuses the files of a process that has more than a thousand
+        selector.register(read, selectors.EVENT_READ)
+        ready = selector.select(seconds)
     if ready:
         for _ in os.read(read, 4096):
             beat()

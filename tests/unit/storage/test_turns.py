@@ -87,6 +87,33 @@ def test_who_has_waited_long_enough_goes_on_and_keeps_nothing(database: Path) ->
     first.drop()
 
 
+def test_while_one_keeps_its_turn_for_too_long_nobody_waits_for_it_again_and_again(database: Path) -> None:
+    first, other = Turns(database, WAIT_SECONDS), Turns(database, 0.01)
+    with first.turn():
+        for _ in range(3):
+            with other.turn():
+                pass
+        assert len(other._waiting) == 1
+    with Turns(database, WAIT_SECONDS).turn():
+        """What the thread got that nobody waited for any more was let go of."""
+    first.drop()
+    other.drop()
+
+
+def test_where_no_thread_can_begin_one_goes_on_without(database: Path) -> None:
+    first, other = Turns(database, WAIT_SECONDS), Turns(database, WAIT_SECONDS)
+    with first.turn():
+        usual = threading.stack_size(2**47)  # of which no thread can be had
+        try:
+            with other.turn():
+                assert other._waiting == set()
+        finally:
+            threading.stack_size(usual)
+    assert is_free(database)
+    first.drop()
+    other.drop()
+
+
 def test_a_forked_child_neither_keeps_nor_ends_a_turn_of_its_parent(database: Path) -> None:
     turns = Turns(database, WAIT_SECONDS)
     told, telling = os.pipe()
