@@ -655,6 +655,14 @@ PACKAGES = {
 }
 """Public packages beside `recovery` itself, with what is said of them."""
 
+RETURNED = (
+    ("recovery.operators.enqueueing", "Enqueued"),
+    ("recovery.ports", "Scheduled"),
+    ("recovery.engine.employing", "Employed"),
+    ("recovery.engine.employing", "AsyncEmployed"),
+)
+"""What engines return and nobody makes: their names are not in `recovery`."""
+
 INSIDE = frozenset({"clock", "flush", "identify", "info", "new_token", "proven_dead", "surroundings", "world"})
 """Methods of the engines that are for the package itself."""
 
@@ -673,6 +681,9 @@ def api_page() -> str:
         lines += [f"## {title}", ""]
         for name in names:
             lines += _api(name, getattr(recovery, name))
+    lines += ["## What engines return", "", "The package makes them; their names are not in `recovery`.", ""]
+    for module, name in RETURNED:
+        lines += _api(name, getattr(import_module(module), name))
     lines += [
         "## Contracts",
         "",
@@ -710,7 +721,16 @@ def _api(name: str, value: Any) -> list[str]:
 
 def _constructed(value: Any) -> bool:
     """Whether people call it: an Effect, a Workflow, a Run and a report are made for them."""
-    return not isinstance(value, type) or value.__name__ not in {"Effect", "Workflow", "Bound", "Run", "AsyncRun", "Rejection"}
+    return not isinstance(value, type) or value.__name__ not in {
+        "Effect",
+        "Workflow",
+        "Bound",
+        "Run",
+        "AsyncRun",
+        "Rejection",
+        "Employed",
+        "AsyncEmployed",
+    }
 
 
 def _face(name: str, cls: type) -> list[str]:

@@ -113,7 +113,7 @@ def fork(
     debug: Debug = False,
 ) -> None:
     """Make a new run from what another one did before a step. Effects before it are reused, later ones that may have happened are forbidden, unless you
-    say otherwise for one. Nothing is sent; recover the new run to start it."""
+    say otherwise for one. Nothing is sent by this; a worker starts the new run, or a recovery of it."""
     policies = _policies(reuse, new_key, forbid)
 
     def work(output: Output, common: Common) -> ExitCode:

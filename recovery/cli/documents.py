@@ -37,6 +37,8 @@ def run(info: RunInfo) -> Document:
         "created_at": time(info.created_at),
         "updated_at": time(info.updated_at),
         "next_look": time(info.next_look),
+        "queue": info.queue,
+        "priority": info.priority,
     }
 
 

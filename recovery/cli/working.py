@@ -44,10 +44,9 @@ def work(output: Output, target: Target, working: Working, health: int | None) -
     try:
         with _ended_by_signals(worker), nullcontext() if health is None else serving(worker, health) as port:
             health_port = {} if port is None else {"health_port": port}
-            tell(
-                "started",
-                {"process": os.getpid(), "database": engine.journal.url, "concurrency": working.concurrency} | health_port,
-            )
+            serves = {} if working.queues is None else {"queues": list(working.queues)}
+            about = {"process": os.getpid(), "database": engine.journal.url, "concurrency": working.concurrency}
+            tell("started", about | serves | health_port)
             whole = worker.work()
             tell("ended", {"left": worker.at_work})
     finally:
@@ -62,9 +61,13 @@ def work(output: Output, target: Target, working: Working, health: int | None) -
 def _line(event: str, about: Mapping[str, Any]) -> str:
     run_id = f" {words.bounded(str(about['run_id']))}" if "run_id" in about else ""
     rest = ", ".join(
-        f"{name.replace('_', ' ')} {words.bounded(str(value))}" for name, value in about.items() if name != "run_id" and value
+        f"{name.replace('_', ' ')} {words.bounded(_said(value))}" for name, value in about.items() if name != "run_id" and value
     )
     return f"{event}{run_id}" + (f": {rest}" if rest else "")
+
+
+def _said(value: Any) -> str:
+    return " ".join(name or '""' for name in value) if isinstance(value, list) else str(value)
 
 
 @contextmanager

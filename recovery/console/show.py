@@ -45,6 +45,8 @@ def show(paper: Paper, info: RunInfo, loaded: Loaded, children: Sequence[Member]
         ("epoch", info.epoch if info.status.settled else f"{info.epoch}, held by {worker}"),
         ("journal", f"{info.entries:,} entries, verified, head {words.digest(run.head_digest)}"),
     ]
+    if info.queue or info.priority:
+        rows.append(("queue", f"{words.bounded(info.queue) or 'the one without a name'}, priority {info.priority}"))
     rows += _ancestry(loaded)
     if loaded.opened.parent:
         rows.append(("parent", f"run {words.bounded(loaded.opened.parent)}, step {words.bounded(loaded.opened.parent_step)}"))

@@ -49,10 +49,10 @@ def check_run_id(run_id: str) -> str:
     return run_id
 
 
-def check_step_name(name: str) -> str:
-    """Return ``name`` if it can name a step, else raise InvalidName."""
+def check_step_name(name: str, what: str = "step name") -> str:
+    """Return ``name`` if it can name a step, else raise InvalidName. what: is named, where it names something else."""
     if not isinstance(name, str) or not _can_name_a_step(name):
-        raise InvalidName(what="step name", name=name, rule="1 to 64 characters out of A-Z a-z 0-9 . _ : -")
+        raise InvalidName(what=what, name=name, rule="1 to 64 characters out of A-Z a-z 0-9 . _ : -")
     return name
 
 

@@ -141,7 +141,7 @@ def prefix_of(history: History, at: str) -> list[Step]:
     steps = [step for step in history.steps.values() if step.seq < end]
     for step in steps:
         if isinstance(step, EffectStep) and step.settled is None:
-            raise Unsettled(f"{step.step} lies before it and is not settled")
+            raise Unsettled(f"{step.step} lies before it and is not settled: it can begin at that step at the latest")
     return steps
 
 

@@ -77,6 +77,8 @@ class Queue:
 def by_name(queues: Iterable[Queue]) -> dict[str, Queue]:
     """The queues of one engine. Raises DefinitionError for what is none, and for two of one name."""
     found: dict[str, Queue] = {}
+    if isinstance(queues, Queue):
+        raise _refused("engine", "queues", "it is one queue", "Pass a list of them, such as [Queue(...)].")
     for queue in queues:
         if not isinstance(queue, Queue):
             raise _refused(

@@ -136,3 +136,5 @@ class RunInfo:
     created_at: datetime
     updated_at: datetime
     next_look: datetime | None
+    queue: str = ""
+    priority: int = 0

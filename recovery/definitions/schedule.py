@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from recovery.core.contracts import microseconds
 from recovery.core.durations import stated
-from recovery.core.errors import DefinitionError
+from recovery.core.errors import DefinitionError, RecoveryError
 from recovery.core.ids import check_step_name
 from recovery.core.instants import moment
 from recovery.core.limits import PRIORITY_MAX
@@ -47,9 +47,9 @@ class Schedule:
     priority: int | None = None
 
     def __post_init__(self) -> None:
-        check_step_name(self.name)
+        check_step_name(self.name, "schedule name")
         if self.queue:
-            check_step_name(self.queue)
+            check_step_name(self.queue, "queue name")
         if not isinstance(self.starts, BoundWorkflow) and not callable(self.starts):
             problem = f"it was given {type(self.starts).__name__}, not a call of a workflow"
             raise self._refused(problem, "Pass one, such as report(day=1), or a function of the tick that returns one.")
@@ -74,8 +74,14 @@ class Schedule:
         return f"{self.name}:{at.strftime('%Y-%m-%dT%H:%M:%S')}{f'.{at.microsecond:06}' if at.microsecond else ''}Z"
 
     def call(self, tick_us: int) -> BoundWorkflow[Any]:
-        """The call that a tick starts. Raises what its function raises, and DefinitionError where it gives none."""
-        bound = self.starts if isinstance(self.starts, BoundWorkflow) else self.starts(moment(tick_us))
+        """The call that a tick starts. Raises DefinitionError where its function raises or gives none, and what this library raises in it."""
+        try:
+            bound = self.starts if isinstance(self.starts, BoundWorkflow) else self.starts(moment(tick_us))
+        except RecoveryError:
+            raise
+        except Exception as error:  # whatever code of the user's raises; its text may hold what is not for logs
+            advice = f"Correct it; `recover schedules trigger {self.name} --debug` prints its traceback."
+            raise self._refused(f"its function raised {type(error).__name__}", advice) from error
         if not isinstance(bound, BoundWorkflow):
             raise self._refused(f"its function gave {type(bound).__name__}", "Return a call of a workflow, such as report(day=1).")
         return bound

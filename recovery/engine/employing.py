@@ -90,7 +90,8 @@ class SyncEmploying(Wiring):
     def worker(self, how: Working | None = None, tell: Tell = _nothing) -> Employed:
         """A worker in this process: `with engine.worker(Working(concurrency=4)):`. See `Employed`.
 
-        how: None is `Working()`. tell: called in the worker's thread with a fixed word (claimed, brought on, unreachable, ...) and what it is about."""
+        how: None is `Working()`. tell: called in the worker's thread with a fixed word (claimed, brought on, lost, unreachable, draining, ...) and what it is
+        about, a mapping."""
         return Employed(_worker(self, how, tell))
 
 

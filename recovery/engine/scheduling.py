@@ -7,8 +7,10 @@ without any I/O: workers begin what is due of it.
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
-from recovery.core.errors import DefinitionError
+from recovery.core.errors import DefinitionError, ValueNotStorable
+from recovery.core.instants import moment
 from recovery.definitions.child import BoundWorkflow
 from recovery.definitions.schedule import GRACE_DEFAULT, Missed, Overlap, Schedule, Starts
 from recovery.definitions.workflow import Workflow
@@ -62,6 +64,8 @@ class Scheduling(Wiring):
             raise DefinitionError(
                 what="schedule", name=name, problem="there is one of that name already", advice="Give it another name."
             )
+        if isinstance(starts, Workflow):
+            _check_takes_a_tick(name, starts)
         if isinstance(starts, BoundWorkflow | Workflow):
             self.add(starts if isinstance(starts, Workflow) else starts.workflow)
         self.scheduled[name] = made
@@ -72,6 +76,16 @@ class Scheduling(Wiring):
             problem = f"the app has none of that name (it has: {there})"
             raise DefinitionError(what="schedule", name=name, problem=problem, advice="Name one of them.")
         return self.scheduled[name]
+
+
+def _check_takes_a_tick(name: str, workflow: Workflow[..., Any]) -> None:
+    """Where it is scheduled, and not at three in the morning."""
+    try:
+        workflow(moment(0)).taken()
+    except (TypeError, ValueNotStorable) as error:
+        problem = f"workflow {workflow.name!r} does not take a tick, which is one datetime"
+        advice = "Pass a call of it, or a function of the tick that returns one."
+        raise DefinitionError(what="schedule", name=name, problem=problem, advice=advice) from error
 
 
 class SyncScheduling(Scheduling, SyncOperating):
@@ -90,7 +104,7 @@ class SyncScheduling(Scheduling, SyncOperating):
         return self._operate("", scheduling.resume(name, by=by, reason=reason))
 
     def trigger_schedule(self, name: str) -> Enqueued:
-        """Store a run of this moment, for a worker, beside those of its ticks. Raises DefinitionError, and what the function of its tick raises."""
+        """Store a run of this moment, for a worker, beside those of its ticks. Raises DefinitionError, where the function of its tick raises, too."""
         made = self._defined(name)
         return self._operate("", scheduling.trigger(self.world(), made, self.priority_in(made.queue, made.priority)))
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from recovery import reconciler
 from recovery.core.contracts import microseconds
+from recovery.core.durations import stated
 from recovery.core.entries import Override
 from recovery.core.errors import DefinitionError, OwnershipError, RecoveryError, StoreUnavailable
 from recovery.core.instants import iso
@@ -58,6 +59,13 @@ class Working:
 
     def __post_init__(self) -> None:
         none = timedelta(0)
+        for field in ("poll", "keep", "drain", "patience"):
+            if field != "patience" or self.patience is not None:
+                stated(getattr(self, field), "worker", field)
+        if isinstance(self.queues, str):  # each letter would be a queue, and no run be taken
+            raise DefinitionError(
+                what="worker", name="queues", problem="it is a str", advice=f"Pass a tuple of names, such as ({self.queues!r},)."
+            )
         for field, wrong, problem, advice in (
             ("concurrency", self.concurrency < 1, "it brings on no run", "Let it bring on one or more."),
             ("poll", self.poll <= none, "it never rests", "Look every second or so."),
@@ -278,9 +286,9 @@ class Worker:
             if came is not None:
                 self._tell("quarantined", {"run_id": row.run_id, "problem": came.reason})
             return
-        next_look = None if came.next_look is None else came.next_look.isoformat()
-        self._tell("brought on", {"run_id": row.run_id, "status": came.status.value, "next_look": next_look})
         looks_us = None if came.next_look is None else int(came.next_look.timestamp() * 1_000_000)
+        next_look = None if looks_us is None else iso(looks_us)
+        self._tell("brought on", {"run_id": row.run_id, "status": came.status.value, "next_look": next_look})
         if not came.status.settled and looks_us is not None and looks_us <= self._engine.clock.wall_us():
             self._setbacks.add(row.run_id, self._engine.clock.boot_us())  # it would be due at once, over and over
         else:

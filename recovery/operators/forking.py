@@ -122,7 +122,7 @@ def _forked(
         terms = terms_for(history, parent.contracts, prefix, policies)
         taken_over = tuple(copied(parent.entries, prefix, terms))
     except Unsettled as error:
-        raise _refused(_FORK, f"run {of_run!r}", error.problem) from None
+        raise _refused(_FORK, of_run, error.problem) from None
     made = Forked(
         run_id=run_id,
         of_run=of_run,
@@ -226,7 +226,7 @@ def _restarted(seen: Loaded, step: str, policies: Mapping[str, Policy]) -> Resta
         if stays := [term.step for term in terms if term.inside and term.said]:
             raise Unsettled(f"{stays[0]} lies before it, and stays as it is")
     except Unsettled as error:
-        raise _refused(_RESTART, f"run {run.run_id!r}", error.problem) from None
+        raise _refused(_RESTART, run.run_id, error.problem) from None
     inside = [each.step for each in prefix]
     return Restarted(
         run_id=run.run_id,
@@ -258,5 +258,7 @@ def _check_words(verb: str, about: str, policies: Mapping[str, Policy], version:
         keepable(verb, about, reason=policy.reason if isinstance(policy, NewKey) else "")
 
 
-def _refused(verb: str, about: str, problem: str) -> OverrideRefused:
-    return OverrideRefused(verb=verb, about=about, problem=problem, advice="See its steps with `recover show`.")
+def _refused(verb: str, run_id: str, problem: str) -> OverrideRefused:
+    return OverrideRefused(
+        verb=verb, about=f"run {run_id!r}", problem=problem, advice=f"See its steps with `recover show {run_id}`."
+    )

@@ -27,6 +27,8 @@ def info_of(row: RunRow, proven_dead: Callable[[Owner], bool]) -> RunInfo:
         created_at=moment(row.created_at_us),
         updated_at=moment(row.updated_at_us),
         next_look=None if row.next_look_us is None else moment(row.next_look_us),
+        queue=row.queue,
+        priority=row.priority,
     )
 
 

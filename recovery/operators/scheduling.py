@@ -149,11 +149,11 @@ async def _say(verb: str, name: str, *, paused: bool, by: str, reason: str) -> S
     for _ in range(TRIES_MAX):
         row = await _row(name)
         if row is None:
-            advice = "See what there is with `recover schedules`; a schedule is there once a worker with it has begun."
-            raise OverrideRefused(verb=verb, about=about, problem="there is none of that name", advice=advice)
+            advice = "See what there is with `recover schedules list`; a schedule can be paused once a worker with it has begun."
+            raise OverrideRefused(verb=verb, about=about, problem="the database has none of that name", advice=advice)
         if row.paused is paused:
             problem = f"{row.by} has paused it already" if paused else "it is not paused"
-            raise OverrideRefused(verb=verb, about=about, problem=problem, advice="See it with `recover schedules`.")
+            raise OverrideRefused(verb=verb, about=about, problem=problem, advice="See it with `recover schedules list`.")
         said = replace(row, revision=row.revision + 1, paused=paused, by=by, reason=reason)
         if not paused:  # what passed meanwhile is not made up for
             said = replace(said, through_us=max(row.through_us, await Now()))

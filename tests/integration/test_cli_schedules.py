@@ -76,8 +76,16 @@ def test_a_run_of_now_is_triggered_by_the_app_alone() -> None:
     [row] = journal.runs()
     assert (row.run_id, row.queue) == (came["run_id"], "slow")
     journal.close()
+    assert "slow, priority 0" in CliRunner().invoke(app, ["show", row.run_id, "--db", "sqlite:///scheduled.db"]).stdout
     assert said("trigger", "nightly", "--app", "scheduled_app:engine", code=2)["error"]["type"] == "DefinitionError"
     assert said("trigger", "yearly", "--db", "sqlite:///scheduled.db", code=2)["error"]["type"] == "AppNotFound"
+
+
+def test_a_function_of_the_app_that_raises_is_no_bug_of_ours() -> None:
+    Path("scheduled_app.py").write_text(APP + 'engine.schedule("broken", lambda tick: 1 // 0, cron="0 0 1 1 *")\n')
+    refused = said("trigger", "broken", "--app", "scheduled_app:engine", code=2)["error"]
+    assert refused["type"] == "DefinitionError"
+    assert "its function raised ZeroDivisionError" in refused["message"]
 
 
 def test_a_database_without_schedules_says_so() -> None:

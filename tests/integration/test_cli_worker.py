@@ -93,6 +93,12 @@ def test_a_worker_that_is_to_end_finishes_what_it_has_and_takes_no_more(place: P
     assert (row.status, row.owner) == (Status.QUEUED, None)
 
 
+def test_a_worker_says_which_queues_it_serves(place: Place) -> None:
+    ended = place.recover("worker", "--app", APP, "--until-idle", "--queue", "", "--queue", "mail")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.splitlines()[0].endswith('queues "" mail')
+
+
 def test_a_second_signal_ends_the_worker_at_once_and_its_run_is_found(place: Place) -> None:
     place.touch("closed")
     enqueued(place, "o1")

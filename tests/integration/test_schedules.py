@@ -191,6 +191,13 @@ def test_a_function_or_a_workflow_is_given_the_tick(make: Make, clock: ManualClo
     assert engine.recover("ticks:2026-03-02T00:00:00Z").result() == "2026-03-02T00:00:00+00:00"
 
 
+def test_a_workflow_that_takes_no_tick_is_refused_where_it_is_scheduled(make: Make) -> None:
+    engine = make("days", report("x"))
+    with pytest.raises(DefinitionError, match="'report' does not take a tick"):
+        engine.schedule("wrong", report, cron="0 0 * * *")
+    assert list(engine.scheduled) == ["days"]
+
+
 def test_one_schedule_that_fails_stops_no_other_and_is_tried_again(make: Make, clock: ManualClock) -> None:
     wrong = [ZeroDivisionError()]
 
@@ -204,7 +211,9 @@ def test_one_schedule_that_fails_stops_no_other_and_is_tried_again(make: Make, c
     calendar = brought_up(engine)
     clock.advance(HOUR)
     first, second = calendar.look()
-    assert first == Refused("a", "ZeroDivisionError")
+    assert isinstance(first, Refused)
+    assert first.schedule == "a"
+    assert "its function raised ZeroDivisionError" in first.problem
     assert isinstance(second, Ticked)
     assert second.run_id == "b:2026-03-01T13:00:00Z"
     wrong.clear()
@@ -274,7 +283,7 @@ def test_a_paused_schedule_lets_its_ticks_pass_and_makes_up_for_none(make: Make,
 
 def test_what_cannot_be_ordered_is_refused(make: Make) -> None:
     engine = make()
-    with pytest.raises(OverrideRefused, match="there is none of that name"):
+    with pytest.raises(OverrideRefused, match="the database has none of that name"):
         engine.pause_schedule("hourly", by="ann", reason="r")
     brought_up(engine)
     with pytest.raises(OverrideRefused, match="it is not paused"):

@@ -461,7 +461,17 @@ def test_a_run_of_a_workflow_that_is_not_here_is_left_to_others(journal: Journal
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"concurrency": 0}, {"poll": timedelta(0)}, {"crashes": 0}, {"drain": timedelta(seconds=-1)}, {"keep": timedelta(seconds=-1)}],
+    [
+        {"concurrency": 0},
+        {"poll": timedelta(0)},
+        {"crashes": 0},
+        {"drain": timedelta(seconds=-1)},
+        {"keep": timedelta(seconds=-1)},
+        {"queues": "mail"},
+        {"poll": 1},
+        {"drain": 30},
+        {"patience": 5},
+    ],
 )
 def test_a_worker_that_could_not_work_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(DefinitionError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from recovery import Engine, Queue, Rate
 from recovery.core.errors import DefinitionError, InvalidName
-from recovery.core.limits import GROUPS, Taken, counting, frees_us, left, put_off, took
+from recovery.core.limits import GROUPS, Taken, by_name, counting, frees_us, left, put_off, took
 
 SECOND = timedelta(seconds=1)
 
@@ -114,6 +114,11 @@ def test_a_count_that_is_none_is_refused(wrong: Any) -> None:
 def test_a_period_that_is_none_is_refused(wrong: Any) -> None:
     with pytest.raises(DefinitionError):
         Rate(1, wrong)
+
+
+def test_one_queue_is_no_list_of_them() -> None:
+    with pytest.raises(DefinitionError, match="Pass a list"):
+        by_name(cast("Any", Queue("mail", concurrency=1)))
 
 
 @pytest.mark.parametrize("wrong", [{"concurrency": 0}, {"concurrency": True}, {"rate": 5}, {"priority": 101}, {"priority": "high"}])

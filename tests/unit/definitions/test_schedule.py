@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recovery import Run, workflow
-from recovery.core.errors import DefinitionError, InvalidName
+from recovery.core.errors import DefinitionError, InvalidName, ValueNotStorable
 from recovery.core.instants import instant_us, moment
 from recovery.definitions.schedule import Schedule
 
@@ -120,6 +120,15 @@ def test_a_function_is_given_the_tick() -> None:
         made(starts=lambda _: 7).call(0)
 
 
+def test_what_its_function_raises_is_said_without_its_text_and_what_we_raise_as_it_is() -> None:
+    with pytest.raises(DefinitionError, match="its function raised ZeroDivisionError") as raised:
+        made(starts=lambda _: 1 // 0).call(0)
+    assert "division" not in str(raised.value)
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+    with pytest.raises(ValueNotStorable):
+        made(starts=lambda _: report(cast("Any", 7))).call(0)
+
+
 def test_a_cron_without_any_tick_has_none() -> None:
     assert made("* * */20 * 1L", "UTC").next_us(instant_us(datetime(2026, 1, 1, tzinfo=UTC))) is None
 
@@ -152,5 +161,5 @@ def test_what_cannot_be_is_refused_where_it_is_stated(wrong: dict[str, Any], sai
 
 @pytest.mark.parametrize("name", ["", "two words", "x" * 65])
 def test_its_name_can_be_a_part_of_a_run_id(name: str) -> None:
-    with pytest.raises(InvalidName):
+    with pytest.raises(InvalidName, match="schedule name"):
         made(name=name)
