@@ -31,7 +31,7 @@ from recovery.checkpoint import refusals
 from recovery.console import contracts as console_contracts
 from recovery.core import contracts, entries, errors, facts
 from recovery.core.errors import ExitCode
-from recovery.core.reasons import ParkingReason
+from recovery.core.reasons import PARKED, HoldReason, Parked
 from recovery.core.rows import Action, Row
 from recovery.core.truth import REFUSALS
 from recovery.core.verdicts import ROWS, Facts, judge
@@ -236,6 +236,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     ),
     "recover doubt": ("doubts", "contradicted", "contracts", "damaged", "more"),
     "recover explain": ("explanation",),
+    "recover explain RUN": ("why",),
     "recover parking": ("reasons",),
     "recover probe": ("run_id", "step", "answer", "kept", "because", "verdict"),
     "recover resolve": ("run_id", "step", "settled", "checked"),
@@ -455,8 +456,8 @@ def verdicts_page() -> str:
 
 
 def parking_index_page() -> str:
-    """The index of the pages about reasons to park, in the order of the table."""
-    reasons = [row.parking for row in ROWS if row.parking is not None]
+    """The index of the pages about reasons to park, in the order of the table, and to hold a run."""
+    reasons = [*(row.parking for row in ROWS if row.parking is not None), *HoldReason]
     rows = [(f"[{reason.value}]({reason.value}.md)", parking.page_of(reason).title, _open_orders(reason)) for reason in reasons]
     return "\n".join(
         [
@@ -473,13 +474,13 @@ def parking_index_page() -> str:
     )
 
 
-def _open_orders(reason: ParkingReason) -> str:
+def _open_orders(reason: Parked) -> str:
     orders = parking.page_of(reason).orders
     told = [(name, getattr(orders, name).is_) for name in parking.Orders.model_fields]
     return ", ".join(f"`{name}`" for name, is_ in told if is_ is not parking.Open.REFUSED)
 
 
-def parking_page(reason: ParkingReason) -> str:
+def parking_page(reason: Parked) -> str:
     """One page, and the facts under which the table comes to it."""
     row = parking.row_of(reason)
     lines = [
@@ -816,7 +817,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/errors.md": errors_page,
     "reference/exit-codes.md": exit_codes_page,
     "reference/parking/index.md": parking_index_page,
-    **{reason.page: partial(parking_page, reason) for reason in ParkingReason},
+    **{reason.page: partial(parking_page, reason) for reason in PARKED},
     "reference/providers.md": providers_page,
     "reference/scenarios.md": scenarios_page,
     "reference/values.md": values_page,

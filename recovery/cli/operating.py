@@ -20,6 +20,10 @@ from recovery.core.instants import duration_of
 _LIMIT_MAX = 10**6
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run.")]
+MaybeStep = Annotated[
+    str | None, typer.Argument(metavar="[STEP]", help="The step, such as reserve#1. Default: the run as a whole.")
+]
+RunIdOption = Annotated[str | None, typer.Option("--run-id", metavar="ID", help="The run, in place of RUN.")]
 MaybeRun = Annotated[str | None, typer.Argument(metavar="[RUN]", help="The run.")]
 Step = Annotated[str, typer.Argument(metavar="STEP", help="The step, such as reserve#1.")]
 By = Annotated[str, typer.Option("--by", metavar="WHO", help="Who orders this.")]
@@ -55,16 +59,29 @@ def doubt(
     _carry_out(context, Common(db, app, as_json, debug), work)
 
 
-@app.command(short_help="Say why a step stands where it stands.")
+@app.command(short_help="Say why a run or a step stands where it stands.")
 def explain(
-    context: typer.Context, run: RunId, step: Step, app: App = None, db: Db = None, as_json: Json = False, debug: Debug = False
+    context: typer.Context,
+    run: MaybeRun = None,
+    step: MaybeStep = None,
+    run_id: RunIdOption = None,
+    app: App = None,
+    db: Db = None,
+    as_json: Json = False,
+    debug: Debug = False,
 ) -> None:
-    """Say why a step stands where it stands: row, evidence, assumptions, advice, and what would change it."""
+    """Say why a step stands where it stands: row, evidence, assumptions, advice, and what would change it. Without STEP: why the run does, who acts
+    next, and with which command; of a quarantined run how many workers ended with it."""
+    named = run or run_id
+    if named is None or (run is not None and run_id is not None):
+        raise typer.BadParameter("say either RUN or --run-id.")
 
     def work(output: Output, common: Common) -> ExitCode:
         from recovery.cli import ordering
 
-        return ordering.explain(output, common.target(), run, step)
+        if step is None:
+            return ordering.explain_run(output, common.target(), named)
+        return ordering.explain(output, common.target(), named, step)
 
     _carry_out(context, Common(db, app, as_json, debug), work)
 

@@ -26,6 +26,7 @@ from recovery.operators.explaining import Explanation
 from recovery.operators.forgetting import Forgotten
 from recovery.operators.holding import Ordered
 from recovery.operators.resolving import Resolved
+from recovery.operators.whole_runs import WholeRun
 from recovery.ports import Hold
 
 EVIDENCE_BYTES_MAX: Final = 1_000_000
@@ -94,13 +95,26 @@ def explain(output: Output, target: Target, run_id: str, step: str) -> ExitCode:
     return ExitCode.SETTLED
 
 
+def explain_run(output: Output, target: Target, run_id: str) -> ExitCode:
+    """Why, of a run as a whole. Exit 0: the question is answered, whatever the answer."""
+    engine = target.looking()
+    try:
+        told: WholeRun = finished(engine.explain_run(run_id))
+    finally:
+        engine.flush()
+    from recovery.console.operating import whole_run as report
+
+    output.answer(lambda: {"why": _whole_run(told)}, lambda paper: report(paper, told))
+    return ExitCode.SETTLED
+
+
 def parking(output: Output, name: str | None) -> ExitCode:
     """The pages about reasons to park: all, or one whole. Raises InvalidName."""
     from recovery.console.parking import index, page
-    from recovery.core.reasons import ParkingReason
+    from recovery.core.reasons import PARKED
     from recovery.operators.parking import markdown, reason_of, summary
 
-    reasons = tuple(ParkingReason) if name is None else (reason_of(name),)
+    reasons = PARKED if name is None else (reason_of(name),)
     output.answer(
         lambda: {"reasons": [summary(reason) | {"text": markdown(reason)} for reason in reasons]},
         lambda paper: index() if name is None else page(paper, reasons[0]),
@@ -325,13 +339,33 @@ def _explanation(told: Explanation) -> Document:
         "also": [_piece(piece) for piece in told.also],
         "assumptions": list(told.assumptions),
         "advice": told.advice,
-        "page": "" if told.row.parking is None else told.row.parking.page,
+        "page": "" if told.parking is None else told.parking.page,
         "next_look": _time(told.next_look_us),
         "times": {name: _time(at_us) for name, at_us in times.items()},
         "changes": [{"what": change.what, "at": _time(change.at_us)} | _row(change.row) for change in told.changes],
         "same": list(told.same),
         "unknown": list(told.unknown),
         "problem": told.problem,
+    }
+
+
+def _whole_run(told: WholeRun) -> Document:
+    died, last = told.deaths, told.last
+    return {
+        "run_id": told.run_id,
+        "workflow": told.workflow,
+        "status": told.status.value,
+        "reason": told.reason,
+        "since": iso(told.since_us),
+        "parking": told.parking,
+        "page": "" if told.parking is None else told.parking.page,
+        "deaths": None if died is None else {"workers": died.workers, "last_alone": died.last_alone},
+        "crashes": told.crashes,
+        "last": None if last is None else {"seq": last.seq, "kind": last.kind, "step": last.step},
+        "unsettled": list(told.steps),
+        "acts": told.acts,
+        "advice": told.advice,
+        "commands": list(told.commands),
     }
 
 

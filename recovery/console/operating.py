@@ -25,7 +25,9 @@ from recovery.operators.driving import Closed
 from recovery.operators.explaining import Change, Explanation, Piece
 from recovery.operators.forgetting import Forgotten
 from recovery.operators.holding import Ordered
+from recovery.operators.quarantining import Deaths
 from recovery.operators.resolving import Resolved
+from recovery.operators.whole_runs import WholeRun
 from recovery.ports import Hold
 
 ASSUMED: Final = {
@@ -59,8 +61,8 @@ def doubts(paper: Paper, found: Doubts) -> RenderableType:
         )
         for hold in found.contracts
     ]
-    if any(one.step for one in found.doubts):
-        parts.append(Text("Ask why with `recover explain RUN STEP`; what a reason means: `recover parking REASON`.", style="dim"))
+    if found.doubts:
+        parts.append(Text("Ask why with `recover explain RUN [STEP]`; what a reason means: `recover parking REASON`.", style="dim"))
     return Group(*parts)
 
 
@@ -109,8 +111,8 @@ def explanation(paper: Paper, told: Explanation) -> RenderableType:
         *_times(told),
         ("to settle it", Text(told.advice, style="bold")),
     ]
-    if row.parking is not None:
-        rows.append(("page", f"recover parking {row.parking.value}"))
+    if told.parking is not None:
+        rows.append(("page", f"recover parking {told.parking.value}"))
     if told.contradicted:
         rows.append(("contradicted", Text("something has spoken against this outcome since; it stands", style="bold red")))
     parts: list[RenderableType] = [facts(rows)]
@@ -122,6 +124,42 @@ def explanation(paper: Paper, told: Explanation) -> RenderableType:
         parts.append(Text(words.safe(told.problem), style="yellow"))
     parts += [Text(f"Unknown: {fact}.", style="dim") for fact in told.unknown]
     return paper.panel(f"run {words.bounded(told.run_id)}, step {words.bounded(told.effect.step)}", Group(*parts), "yellow")
+
+
+def whole_run(paper: Paper, told: WholeRun) -> RenderableType:
+    """Why a run stands where it stands, and who acts next."""
+    rows: list[tuple[str, RenderableType]] = [("status", status(told.status))]
+    if told.reason:
+        rows.append(("reason", words.bounded(told.reason)))
+    rows.append(("since", words.exact(told.since_us)))
+    if told.deaths is not None:
+        rows += _deaths(told.deaths)
+    elif told.crashes:
+        rows.append(("workers", f"{told.crashes} in a row ended while they had it, and did not let it go"))
+    if told.last is not None:
+        step = f", step {words.bounded(told.last.step)}" if told.last.step else ""
+        rows.append(("recorded last", f"entry {told.last.seq}, {told.last.kind}{step}"))
+    rows.append(("not settled", ", ".join(words.bounded(step) for step in told.steps) or "no step"))
+    rows += [("acts next", told.acts), ("what to do", Text(told.advice, style="bold"))]
+    rows += [("" if index else "with", command) for index, command in enumerate(told.commands)]
+    if told.parking is not None:
+        rows.append(("page", f"recover parking {told.parking.value}"))
+    return paper.panel(f"run {words.bounded(told.run_id)}", facts(rows), "yellow")
+
+
+def _deaths(died: Deaths) -> list[tuple[str, RenderableType]]:
+    number = "more than are allowed" if died.workers is None else f"{died.workers}"
+    rows: list[tuple[str, RenderableType]] = [("workers", f"{number} in a row ended while they had it, and did not let it go")]
+    if died.last_alone:
+        rows.append(
+            (
+                "the last",
+                "had nothing else at work, if it was a worker with the same --crashes: so it was no other run that ended it",
+            )
+        )
+    else:
+        rows.append(("the last", "is not known to have had nothing else at work: another run may have ended it"))
+    return rows
 
 
 def _pieces(name: str, pieces: tuple[Piece, ...]) -> list[tuple[str, RenderableType]]:

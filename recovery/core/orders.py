@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-QUARANTINED: Final = "quarantined"
-"""How the reason begins why a run is held that has ended its workers again and again."""
-
 PAUSED: Final = "paused"
 """Why a run is held that somebody paused."""
 

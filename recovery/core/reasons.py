@@ -1,12 +1,13 @@
 """Reasons: why a verdict came.
 
-Owns the two closed vocabularies of reasons, apart from the table, so that errors can name one. Knows nothing of rows. Invariant: each row has a
+Owns the closed vocabularies of reasons, apart from the table, so that errors can name one. Knows nothing of rows. Invariant: each row has a
 reason of its own, which is a `ParkingReason` if and only if the row parks; values are stable for ever, because journals hold them.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final, TypeAlias
 
 
 class ParkingReason(StrEnum):
@@ -33,6 +34,22 @@ class ParkingReason(StrEnum):
     def page(self) -> str:
         """The page about it, below the documentation's root."""
         return f"reference/parking/{self.value}.md"
+
+
+class HoldReason(StrEnum):
+    """Why a whole run is held, where nobody ordered it. Its steps are parked by the row `held`. Each has a page of the reference."""
+
+    QUARANTINED = "quarantined"  # it ended its workers, one after the other
+
+    @property
+    def page(self) -> str:
+        """The page about it, below the documentation's root."""
+        return f"reference/parking/{self.value}.md"
+
+
+Parked: TypeAlias = ParkingReason | HoldReason
+PARKED: Final[tuple[Parked, ...]] = (*ParkingReason, *HoldReason)
+"""Everything about which there is a page."""
 
 
 def parking(action: str, reason: str) -> ParkingReason | None:

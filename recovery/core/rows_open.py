@@ -45,7 +45,7 @@ UNSETTLED: Final = (
         reason=ParkingReason.HELD,
         condition="the run or its contract is held",
         matches=lambda facts: facts.gate is Gate.HELD,
-        paragraph="A person or a broken contract stopped this. Receipts are still adopted above, because that sends nothing.",
+        paragraph="A person stopped this, a worker that the run would have ended next, or a broken contract. Receipts are still adopted above, because that sends nothing.",
     ),
     Row(
         number=23,

@@ -27,6 +27,7 @@ from recovery.operators import (
     holding,
     planning,
     resolving,
+    whole_runs,
 )
 from recovery.operators.acknowledging import Acknowledged
 from recovery.operators.asking import Probed
@@ -37,6 +38,7 @@ from recovery.operators.forgetting import Forgotten
 from recovery.operators.holding import Ordered
 from recovery.operators.planning import Plan
 from recovery.operators.resolving import Resolved, Word
+from recovery.operators.whole_runs import WholeRun
 from recovery.ports import Hold
 
 T = TypeVar("T")
@@ -79,6 +81,10 @@ class SyncOperating(Operating):
     def explain(self, run_id: str, step: str) -> Explanation:
         """Why a step stands where it stands, and what would change that. Changes nothing. Raises StepNotFound."""
         return self._operate(run_id, explaining.explain(self.world(), run_id, step))
+
+    def explain_run(self, run_id: str) -> WholeRun:
+        """Why a run stands where it stands, who acts next, and with which commands. Changes nothing."""
+        return self._operate(run_id, whole_runs.whole_run(self.world(), run_id))
 
     def plan(self, run_id: str, *, probe: bool = True, cancel: tuple[str, str] | None = None) -> Plan:
         """What `recover` would do next; asks read-only questions unless `probe` is false, and appends nothing. cancel: by whom and why, to see
@@ -155,6 +161,10 @@ class AsyncOperating(Operating):
     async def explain(self, run_id: str, step: str) -> Explanation:
         """As Engine.explain."""
         return await self._operate(run_id, explaining.explain(self.world(), run_id, step))
+
+    async def explain_run(self, run_id: str) -> WholeRun:
+        """As Engine.explain_run."""
+        return await self._operate(run_id, whole_runs.whole_run(self.world(), run_id))
 
     async def plan(self, run_id: str, *, probe: bool = True, cancel: tuple[str, str] | None = None) -> Plan:
         """As Engine.plan."""

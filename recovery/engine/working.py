@@ -218,7 +218,8 @@ class Worker:
     def _start(self, row: RunRow) -> None:
         world = self._engine.world(budget=self._budget)
         condemned = row.crashes >= self._working.crashes
-        procedure = partial(quarantine if condemned else reconciler.carry, world, row)
+        held = partial(quarantine, last_alone=self._watch.is_suspect(row.crashes - 1))
+        procedure = partial(held if condemned else reconciler.carry, world, row)
         future = self._crew.start(procedure)
         self._at_work[future] = row
         self._tell("claimed", {"run_id": row.run_id, "epoch": str(row.epoch), "crashes": row.crashes})

@@ -18,11 +18,12 @@ from recovery.core.errors import ExitCode, RecoveryError
 from recovery.core.history import EffectStep
 from recovery.core.judgement import CONTRADICTED
 from recovery.core.operations import Now, Use
-from recovery.core.reasons import ParkingReason, parking
+from recovery.core.reasons import HoldReason, Parked, ParkingReason, parking
 from recovery.definitions.recovered import Contradiction
 from recovery.definitions.undoing import contradictions
 from recovery.hindsight import reread
 from recovery.operators.claiming import order_of
+from recovery.operators.quarantining import deaths
 from recovery.ports import Hold, RunRow
 from recovery.storage.listing import Damaged, listed
 from recovery.storage.reading import Loaded, legible
@@ -43,7 +44,7 @@ class Doubt:
     since_us: int
     age_us: int
     reason: str
-    parking: ParkingReason | None = None
+    parking: Parked | None = None
     step: str = ""
     effect: str = ""
     environment: str = ""
@@ -156,7 +157,7 @@ async def _doubt(row: RunRow, now_us: int) -> Doubt:
     history = loaded.history
     if history.held is not None:
         found = _of(row, now_us, history.held.at_us, order_of(history.held), history.unsettled[:1], loaded.contracts)
-        return replace(found, parking=ParkingReason.HELD)
+        return replace(found, parking=ParkingReason.HELD if deaths(history.held) is None else HoldReason.QUARANTINED)
     if history.divergence is not None:
         return _of(row, now_us, history.divergence.at_us, history.divergence.reason, [], loaded.contracts, ExitCode.DIVERGED)
     waiting = [(step, step.verdicts[-1]) for step in history.unsettled if step.verdicts]

@@ -17,11 +17,13 @@ from recovery.core.entries import JSON, Answered, AnswerKind, Observation, Overr
 from recovery.core.evidence import cancels
 from recovery.core.history import EffectStep
 from recovery.core.judgement import Judgement, conclude
+from recovery.core.reasons import HoldReason, Parked, ParkingReason
 from recovery.core.rows import Row
 from recovery.core.timing import ASKED, Timing, attempts_spent, lookup_of
 from recovery.core.trust import weakest
 from recovery.core.verdicts import ROW_BY_NAME
 from recovery.operators.advice import SETTLED_BY
+from recovery.operators.quarantining import deaths
 from recovery.operators.standing import ALONE, Standing, looked_at, standing
 
 _ASKED: Final = (
@@ -56,7 +58,7 @@ class Explanation:
     """Everything about one step's verdict, as of `at_us`. settled: its outcome, and `row` is then the one that gave it.
 
     evidence: what the verdict rests on; also: what else is known. changes: what would lead to another row; same: what would not.
-    unknown: what was not checked, because the app was not there or no longer fits (`problem`)."""
+    unknown: what was not checked, because the app was not there or no longer fits (`problem`). parking: why it is parked, None: it is not."""
 
     run_id: str
     at_us: int
@@ -75,6 +77,7 @@ class Explanation:
     contradicted: bool = False
     unknown: tuple[str, ...] = ()
     problem: str = ""
+    parking: Parked | None = None
 
 
 async def explain(world: World, run_id: str, step: str) -> Explanation:
@@ -91,6 +94,8 @@ def explained(stands: Standing) -> Explanation:
     if settled is not None:
         row = ROW_BY_NAME.get(settled.row, judgement.row)
         assumptions, seqs = settled.assumptions, set(settled.evidence)
+    quarantined = row.parking is ParkingReason.HELD and deaths(stands.loaded.history.held) is not None
+    parking = HoldReason.QUARANTINED if quarantined else row.parking
     pieces = list(_pieces(stands))
     came = [] if settled is not None else list(_changes(stands))
     changes = [change for change in came if change.row is not row]
@@ -103,7 +108,7 @@ def explained(stands: Standing) -> Explanation:
         evidence=tuple(piece for piece in pieces if piece.seq in seqs),
         also=tuple(piece for piece in pieces if piece.seq not in seqs),
         assumptions=assumptions,
-        advice=_advice(row, effect),
+        advice=_advice(effect, parking),
         next_look_us=None if settled is not None else judgement.next_look_us,
         timing=judgement.timing,
         changes=tuple(changes),
@@ -112,18 +117,19 @@ def explained(stands: Standing) -> Explanation:
         contradicted=settled is not None and judgement.row.name == "contradicted",
         unknown=ALONE if stands.request is None else (),
         problem=stands.problem,
+        parking=parking,
     )
 
 
-def _advice(row: Row, effect: EffectStep) -> str:
+def _advice(effect: EffectStep, parking: Parked | None) -> str:
     undoes, by_hand = effect.intent.undoes, effect.intent.effect == BY_HAND
     if undoes and by_hand and effect.settled is None:
         said = "say so (`recover resolve`: --applied where you undid it, --not-executed where it stays)"
         return f"{undoes} is to be undone and cannot be by itself. Undo it in the environment, or leave it, and {said}."
     if effect.settled is not None:
         return "It is settled, and that is final. What speaks against it is recorded when it arrives."
-    if row.parking is not None:
-        return SETTLED_BY[row.parking]
+    if parking is not None:
+        return SETTLED_BY[parking]
     return "Recover the run: it needs nobody's decision."
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from docs.generate import DOCUMENTS
 from recovery import cli
-from recovery.core.reasons import ParkingReason
+from recovery.core.reasons import PARKED
 from tests.integration.cli_place import APP, Place, ended_after, until
 
 Typed = Callable[..., Result]
@@ -67,8 +67,31 @@ def test_each_doubt_and_each_explanation_names_a_page_that_the_program_prints(do
     assert [typed("doubt", "--older", wrong).exit_code for wrong in ("1x", "", "h", "1h 30m", "-1h", "999999999d999999999d")] == [
         2
     ] * 6
-    assert len(typed("parking").stdout.splitlines()) == len(ParkingReason)
+    assert len(typed("parking").stdout.splitlines()) == len(PARKED)
     assert "one of: contract-broken" in typed("parking", "tired").stderr
+
+
+def test_a_run_is_explained_by_who_acts_next(place: Place, typed: Typed) -> None:
+    def why(*arguments: str) -> Any:
+        return document(typed("explain", *arguments, "--json"))["why"]
+
+    place.worker("notify", "n1", "bob", crash_at="send.after")
+    orphaned = why("n1")
+    assert (orphaned["status"], orphaned["acts"], orphaned["commands"]) == ("running", "a worker", ["recover --run-id n1"])
+    assert typed("--run-id", "n1").exit_code == 3
+    doubtful = why("--run-id", "n1")
+    assert (doubtful["acts"], doubtful["commands"]) == ("a person", ["recover explain n1 mail#1"])
+    assert doubtful["unsettled"] == ["mail#1"]
+    assert typed("hold", "n1", *WORD).exit_code == 0
+    held = why("n1")
+    assert (held["parking"], held["deaths"], held["reason"]) == ("held", None, "hold by ann: the ledger shows it")
+    assert held["commands"] == ["recover release n1 --by WHO --reason TEXT", "recover --run-id n1"]
+    assert typed("release", "n1", *WORD).exit_code == 0
+    assert typed("resolve", "n1", "mail#1", "--not-executed", "--evidence", "x", *WORD).exit_code == 0
+    typed("--run-id", "n1")
+    settled = why("n1")
+    assert (settled["acts"], settled["parking"], settled["unsettled"]) == ("nobody", None, [])
+    assert [typed("explain", *wrong).exit_code for wrong in ((), ("n1", "--run-id", "n1"), ("nobody",))] == [2, 2, 2]
 
 
 def squeezed(text: str) -> str:
@@ -252,19 +275,21 @@ def test_forgetting_too_early_exits_4_with_the_time(place: Place, typed: Typed) 
 
 
 def test_reading_commands_neither_create_nor_claim(place: Place, typed: Typed) -> None:
-    for command in (("doubt",), ("explain", "n1", "mail#1")):
+    for command in (("doubt",), ("explain", "n1", "mail#1"), ("explain", "n1")):
         assert typed(*command).exit_code == 2
     assert "shop.db" not in place.files()
     place.worker("notify", "n1", "bob", crash_at="send.after")
     before = place.row("n1")
     assert typed("doubt").exit_code == 0
     assert typed("explain", "n1", "mail#1").exit_code == 0
+    assert typed("explain", "n1").exit_code == 0
     assert place.row("n1") == before
 
 
 OPERATORS = {
     "recover doubt": (),
     "recover explain": ("n1", "mail#1"),
+    "recover explain RUN": ("n1",),
     "recover parking": (),
     "recover resolve": ("n1", "mail#1", "--not-executed", "--evidence", "x", *WORD),
     "recover hold": ("n1", *WORD),
@@ -274,5 +299,5 @@ OPERATORS = {
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_documents_have_the_documented_keys(doubtful: Place, typed: Typed, name: str) -> None:
-    ended = typed(name.removeprefix("recover "), *OPERATORS[name], "--json")
+    ended = typed(name.split()[1], *OPERATORS[name], "--json")
     assert set(document(ended)) == {"schema_version", *DOCUMENTS[name]}

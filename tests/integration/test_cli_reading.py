@@ -188,7 +188,7 @@ ELSEWHERE = {
         "replay",
         "explore",
         "doubt",
-        "explain",
+        *("explain", "explain RUN"),
         "probe",
         "resolve",
         "close",

@@ -56,6 +56,21 @@ def test_a_worker_that_dies_at_any_place_of_a_claim_leaves_the_run_to_the_next(p
     assert place.ledger() == ["book book-o1"]
 
 
+def explained(place: Place) -> None:
+    """A quarantined run says itself why it is held, what ended with it, who acts next and how."""
+    why = place.recover("explain", "o1", "--app", APP, "--json").document["why"]
+    assert (why["status"], why["parking"], why["page"]) == ("held", "quarantined", "reference/parking/quarantined.md")
+    assert why["deaths"] == {"workers": 2, "last_alone": True}
+    assert (why["acts"], why["commands"][0]) == ("a person", "recover release o1 --by WHO --reason TEXT")
+    assert why["last"] == {"seq": 1, "kind": "opened", "step": ""}
+    text = " ".join(place.recover("explain", "--run-id", "o1", "--app", APP).out.split())
+    for said in ("2 in a row ended", "had nothing else at work", "a person", "recover release o1", "recover parking quarantined"):
+        assert said in text
+    [doubt] = place.recover("doubt", "--app", APP, "--json").document["doubts"]
+    assert (doubt["parking"], doubt["page"]) == (why["parking"], why["page"])
+    assert why["reason"] in doubt["reason"]
+
+
 def test_a_run_that_kills_its_workers_is_quarantined_and_a_person_lets_it_go(place: Place) -> None:
     enqueued(place, "o1")
     for _ in range(2):
@@ -66,6 +81,7 @@ def test_a_run_that_kills_its_workers_is_quarantined_and_a_person_lets_it_go(pla
     assert "held (quarantined: 2 workers" in " ".join(shown.out.split())
     assert place.recover("--all", "--app", APP).code == 3
     assert place.ledger() == []
+    explained(place)
     assert place.recover("release", "o1", "--by", "ann", "--reason", "mended", "--app", APP).code == 0
     assert place.recover("worker", "--app", APP, "--until-idle").code == 0
     assert place.ledger() == ["book book-o1"]

@@ -32,8 +32,11 @@ from recovery.core.entries import (
     kind_of,
 )
 from recovery.core.policy import Budget, Lease
-from recovery.core.reasons import ParkingReason
+from recovery.core.reasons import HoldReason, ParkingReason
 from recovery.crashpoints import hooked
+from recovery.operators import quarantining
+from recovery.operators.advice import SETTLED_BY
+from recovery.operators.quarantining import Deaths
 from recovery.ports import Evidence, Journal, Owner
 from recovery.storage import open_journal
 from recovery.storage.listing import Damaged, listed
@@ -670,6 +673,20 @@ def test_a_held_run_sends_nothing_in_any_engine_until_it_is_released(journal: Jo
     desk.do("release", "r", by="bob", reason="done")
     assert desk.do("recover", "r").value == "got 1"
     assert desk.shop.executions[KEY] == 1
+
+
+def test_a_step_of_a_quarantined_run_is_explained_by_what_ended_its_workers(memory: Journal, colour: str) -> None:
+    desk = Desk(memory, keyed(), colour)
+    desk.lose_reply()
+    desk.do("hold", "r", by=quarantining.BY, reason="quarantined: in the words of a later version")
+    told, run = desk.do("explain", "r", STEP), desk.do("explain_run", "r")
+    assert (told.row.name, told.parking, told.advice) == ("held", HoldReason.QUARANTINED, SETTLED_BY[HoldReason.QUARANTINED])
+    assert (run.parking, run.deaths, run.steps) == (HoldReason.QUARANTINED, Deaths(None, last_alone=False), (STEP,))
+    assert (run.last.kind, run.last.step) == ("intent", STEP)
+    assert desk.do("doubt").doubts[0].parking is HoldReason.QUARANTINED
+    desk.do("release", "r", by="bob", reason="mended")
+    desk.do("hold", "r", by="ann", reason="quarantined: as I would call it")
+    assert desk.do("explain_run", "r").parking is desk.do("explain", "r", STEP).parking is ParkingReason.HELD
 
 
 @pytest.mark.parametrize("verb", ["hold", "fence"])

@@ -20,6 +20,7 @@ from recovery.core.errors import DefinitionError, InvalidName, RunInputDiffers, 
 from recovery.drivers.patience import Patience
 from recovery.engine.crew import crew
 from recovery.engine.working import Worker, Working
+from recovery.operators.quarantining import Deaths
 from recovery.ports import Journal, Owner
 from recovery.reconciler import carry
 from tests.integration.cli_place import until
@@ -415,9 +416,21 @@ def test_a_run_that_ends_its_workers_is_quarantined_and_goes_on_when_it_is_relea
         assert (row.status, row.owner, row.crashes) == (Status.HELD, None, 0)
         assert row.reason.startswith("quarantined: ")
         assert SENT == []
+        assert do(engine.explain_run("a")).deaths == Deaths(4, last_alone=True)
         do(engine.release("a", by="ann", reason="mended"))
         told.until("brought on", run_id="a", status="completed")
     assert SENT == ["a"]
+
+
+def test_where_one_death_is_enough_nobody_says_that_it_was_had_alone(journal: Journal) -> None:
+    engine = Engine(
+        journal, workflows=[letter], lease=Lease(term=timedelta(milliseconds=60), renew_every=timedelta(milliseconds=20))
+    )
+    engine.enqueue(letter("a"), run_id="a")
+    abandoned(journal, "a", 1)
+    with working(engine, replace(FAST, crashes=1)) as (_, told):
+        told.until("quarantined", run_id="a")
+        assert engine.explain_run("a").deaths == Deaths(1, last_alone=False)
 
 
 def test_one_runs_failure_stops_no_other_and_it_is_tried_again_later_and_later(journal: Journal) -> None:

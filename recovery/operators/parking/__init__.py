@@ -1,7 +1,7 @@
 """Parking: one page for each reason to park, for whoever is woken by one.
 
 Owns the form of a page and its text as Markdown; the words are the YAML files beside it, so that they are there without the documentation.
-Knows no run. Invariants: each `ParkingReason` has a page and each page a reason; what a page says about the table (its row, which orders are
+Knows no run. Invariants: each reason to park or to hold has a page and each page a reason; what a page says about the table (its row, which orders are
 open, where an answer leads) is compared with the table by the tests.
 """
 
@@ -17,7 +17,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from recovery.core.errors import InvalidName
-from recovery.core.reasons import ParkingReason
+from recovery.core.reasons import PARKED, HoldReason, Parked, ParkingReason
 from recovery.core.rows import Row
 from recovery.core.verdicts import ROWS
 
@@ -117,32 +117,34 @@ class Page(_Strict):
     avoid: Annotated[tuple[Avoidance, ...], Field(min_length=1)]
 
 
-def reason_of(name: str) -> ParkingReason:
+def reason_of(name: str) -> Parked:
     """The reason of this name. Raises InvalidName, which names those that there are."""
-    if name not in set(ParkingReason):
-        raise InvalidName(what="reason", name=name, rule=f"one of: {', '.join(ParkingReason)}")
-    return ParkingReason(name)
+    found = next((reason for reason in PARKED if reason.value == name), None)
+    if found is None:
+        raise InvalidName(what="reason", name=name, rule=f"one of: {', '.join(PARKED)}")
+    return found
 
 
 @cache
-def page_of(reason: ParkingReason) -> Page:
+def page_of(reason: Parked) -> Page:
     """The page about a reason."""
     text = (files(__name__) / f"{reason.value}.yaml").read_text(encoding="utf-8")
     return Page.model_validate(yaml.safe_load(text))
 
 
-def row_of(reason: ParkingReason) -> Row:
-    """The one row that parks for this reason."""
-    return next(row for row in ROWS if row.parking is reason)
+def row_of(reason: Parked) -> Row:
+    """The one row that parks for this reason; of a reason to hold a run, the one by which its steps are parked."""
+    parks = ParkingReason.HELD if isinstance(reason, HoldReason) else reason
+    return next(row for row in ROWS if row.parking is parks)
 
 
 # -- as Markdown -------------------------------------------------------------------------------------------------------
 
 
-def markdown(reason: ParkingReason) -> str:
+def markdown(reason: Parked) -> str:
     """The page as text: what to do first, the reasons after it."""
     page, row = page_of(reason), row_of(reason)
-    held = reason is ParkingReason.HELD
+    held = row.parking is ParkingReason.HELD
     assumed = f" It assumes {', '.join(row.assumes)}." if row.assumes else ""
     sections: list[tuple[str, Iterable[str]]] = [
         ("What to do", [*_numbered(page.look), "", _NEVER]),
@@ -198,7 +200,7 @@ def _named(field: str) -> str:
     return "Practice" if field == "practice" else f"`{field}`"
 
 
-def summary(reason: ParkingReason) -> dict[str, Any]:
+def summary(reason: Parked) -> dict[str, Any]:
     """One line of an index, as data."""
     page, row = page_of(reason), row_of(reason)
     return {"reason": reason.value, "row": row.name, "number": row.number, "title": page.title, "page": reason.page}

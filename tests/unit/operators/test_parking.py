@@ -20,7 +20,7 @@ from recovery.core.findings import RECEIPTS
 from recovery.core.history import EffectStep, Noted
 from recovery.core.judgement import conclude
 from recovery.core.policy import Budget
-from recovery.core.reasons import ParkingReason, Reason, parking
+from recovery.core.reasons import PARKED, HoldReason, Parked, ParkingReason, Reason, parking
 from recovery.core.rows import Action, Row
 from recovery.core.timing import Situation, possibly_sent
 from recovery.core.verdicts import ROW_BY_NAME, ROWS, judge
@@ -30,17 +30,19 @@ from recovery.operators.parking import If, Open, Orders, markdown, page_of, reas
 from tests.unit.core.making import KEYED, OPAQUE, STEP, H, M, S, sent, situate
 from tests.unit.core.test_rows_reached import CASES
 
-REASONS = tuple(ParkingReason)
+REASONS = PARKED
 SENDS = {Action.SEND, Action.RESEND}
 
 
 @cache
-def parked_facts() -> dict[ParkingReason, list[Facts]]:
-    found: dict[ParkingReason, list[Facts]] = defaultdict(list)
+def parked_facts() -> dict[Parked, list[Facts]]:
+    """A step of a run that is held for a reason of the run's own is parked as any that is held."""
+    found: dict[Parked, list[Facts]] = defaultdict(list)
     for each in all_facts():
         reason = judge(each).parking
         if reason is not None:
             found[reason].append(each)
+    found.update((reason, found[ParkingReason.HELD]) for reason in HoldReason)
     return found
 
 
@@ -53,17 +55,17 @@ def test_a_row_parks_if_and_only_if_its_reason_is_one_for_parking() -> None:
 
 
 def test_every_parking_row_has_a_page_and_every_page_a_row() -> None:
-    assert sorted(parked_facts()) == sorted(ParkingReason)
+    assert sorted(parked_facts()) == sorted(PARKED)
     stored = sorted(path.stem for path in Path(pages.__file__).parent.glob("*.yaml"))
-    assert stored == sorted(ParkingReason) == sorted(SETTLED_BY)
+    assert stored == sorted(PARKED) == sorted(SETTLED_BY)
     made = {name for name in generate.PAGES if name.startswith("reference/parking/")}
-    assert made == {reason.page for reason in ParkingReason} | {"reference/parking/index.md"}
+    assert made == {reason.page for reason in PARKED} | {"reference/parking/index.md"}
     index = generate.render("reference/parking/index.md")
-    assert [reason for reason in ParkingReason if f"]({reason.value}.md)" not in index] == []
+    assert [reason for reason in PARKED if f"]({reason.value}.md)" not in index] == []
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_a_page_names_its_row_its_condition_and_its_paragraph(reason: ParkingReason) -> None:
+def test_a_page_names_its_row_its_condition_and_its_paragraph(reason: Parked) -> None:
     text, row = markdown(reason), row_of(reason)
     for said in (f"Row {row.number}, `{row.name}`: {row.condition}.", row.paragraph, *row.assumes, *page_of(reason).look):
         assert said in text
@@ -72,19 +74,19 @@ def test_a_page_names_its_row_its_condition_and_its_paragraph(reason: ParkingRea
 # -- orders ------------------------------------------------------------------------------------------------------------
 
 
-def redrivable(reason: ParkingReason) -> Open:
+def redrivable(reason: Parked) -> Open:
     """Whether one attempt more would be sent: always, in some of these facts, or never."""
     licensed = {judge(replace(each, attempts_left=True)).action in SENDS for each in parked_facts()[reason]}
     return {frozenset({True}): Open.OPEN, frozenset({False}): Open.REFUSED}.get(frozenset(licensed), Open.DEPENDS)
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_a_page_says_what_the_table_says_about_redriving(reason: ParkingReason) -> None:
+def test_a_page_says_what_the_table_says_about_redriving(reason: Parked) -> None:
     assert page_of(reason).orders.redrive.is_ is redrivable(reason)
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_a_page_refuses_probes_and_closes_where_nothing_can_be_asked(reason: ParkingReason) -> None:
+def test_a_page_refuses_probes_and_closes_where_nothing_can_be_asked(reason: Parked) -> None:
     """By what holds in all facts that lead here: another scope, or no channel at all; a close also needs a key that is ours and protects."""
     gates, keys = {each.gate for each in parked_facts()[reason]}, {each.resend for each in parked_facts()[reason]}
     deaf = gates == {Gate.SCOPE_CHANGED} or keys == {Resend.OPAQUE}
@@ -96,17 +98,18 @@ def test_a_page_refuses_probes_and_closes_where_nothing_can_be_asked(reason: Par
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_only_what_is_held_is_released_and_everything_can_be_resolved(reason: ParkingReason) -> None:
+def test_only_what_is_held_is_released_and_everything_can_be_resolved(reason: Parked) -> None:
     orders = page_of(reason).orders
-    held = reason in {ParkingReason.HELD, ParkingReason.CONTRACT_BROKEN}
+    held = reason in {ParkingReason.HELD, ParkingReason.CONTRACT_BROKEN, *HoldReason}
     assert orders.release.is_ is (Open.OPEN if held else Open.REFUSED)
     assert orders.resolve.is_ is Open.OPEN
 
 
 # -- what would change it ----------------------------------------------------------------------------------------------
 
-FOR_PAGES: dict[ParkingReason, tuple[EffectStep, Situation]] = {
+FOR_PAGES: dict[Parked, tuple[EffectStep, Situation]] = {
     ParkingReason.HELD: (sent().step, situate(M, KEYED, held=True)),
+    HoldReason.QUARANTINED: (sent().step, situate(M, KEYED, held=True)),
     ParkingReason.SCOPE_CHANGED: (sent().step, situate(M, KEYED, scope_changed=True)),
     ParkingReason.BUDGET_SPENT: (sent().step, situate(M, KEYED, budget=Budget(attempts=1))),
     ParkingReason.OPAQUE: (sent().step, situate(M, OPAQUE)),
@@ -114,7 +117,7 @@ FOR_PAGES: dict[ParkingReason, tuple[EffectStep, Situation]] = {
 """Steps that need more than the plainest history of their row."""
 
 
-def parked(reason: ParkingReason) -> tuple[EffectStep, Situation]:
+def parked(reason: Parked) -> tuple[EffectStep, Situation]:
     if reason in FOR_PAGES:
         return FOR_PAGES[reason]
     case = next(case for case in CASES if case.row == row_of(reason).number)
@@ -155,9 +158,9 @@ def row_if(happens: If, step: EffectStep, situation: Situation) -> Row:
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_what_a_page_says_would_change_it_leads_where_it_says(reason: ParkingReason) -> None:
+def test_what_a_page_says_would_change_it_leads_where_it_says(reason: Parked) -> None:
     step, situation = parked(reason)
-    assert conclude(step, situation).reason is reason
+    assert conclude(step, situation).row is row_of(reason)
     for change in page_of(reason).changes:
         assert change.row in ROW_BY_NAME
         if change.if_ not in {If.LAPSED, If.COUNTS}:
@@ -165,7 +168,7 @@ def test_what_a_page_says_would_change_it_leads_where_it_says(reason: ParkingRea
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_a_page_says_if_lapsing_leads_elsewhere(reason: ParkingReason) -> None:
+def test_a_page_says_if_lapsing_leads_elsewhere(reason: Parked) -> None:
     """Over all facts that lead here: to which other rows they would lead if nobody wanted the effect any more."""
     wanted = [replace(each, wanted=False) for each in parked_facts()[reason] if each.wanted]
     leads = {judge(each).name for each in wanted if each.valid} - {row_of(reason).name}
@@ -179,7 +182,7 @@ ALONE = {"contract-broken", "key-mismatch", "receipt-mismatch", "applied-value-u
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_a_page_says_if_another_question_would_come_to_count(reason: ParkingReason) -> None:
+def test_a_page_says_if_another_question_would_come_to_count(reason: Parked) -> None:
     """Answered too early to count: when the time has come the same facts lead to one more question."""
     early = [replace(each, ask=Ask.DUE) for each in parked_facts()[reason] if each.ask is Ask.ANSWERED]
     asks = {judge(each).name for each in early if each.valid} & {"ask", "restored-ask"}
@@ -187,7 +190,7 @@ def test_a_page_says_if_another_question_would_come_to_count(reason: ParkingReas
     assert said == asks - NEVER_AGAIN.get(reason, set())
 
 
-NEVER_AGAIN = {
+NEVER_AGAIN: dict[Parked, set[str]] = {
     ParkingReason.RESTORED: {"restored-ask"},  # one answer of this incarnation is all that is asked for
     ParkingReason.ABSENCE_UNPROVEN: {"ask"},  # the time that counts had come, or nothing ever counts
 }
@@ -224,7 +227,7 @@ KNOWN = (
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_what_a_page_advises_to_state_exists(reason: ParkingReason) -> None:
+def test_what_a_page_advises_to_state_exists(reason: Parked) -> None:
     assert [one.with_ for one in page_of(reason).avoid if one.with_ not in KNOWN] == []
 
 
@@ -250,6 +253,7 @@ def test_a_recorded_verdict_names_its_reason_to_park_only_if_it_parks() -> None:
 
 def test_an_unknown_reason_is_refused_with_those_that_there_are() -> None:
     assert reason_of("held") is ParkingReason.HELD
+    assert reason_of("quarantined") is HoldReason.QUARANTINED
     with pytest.raises(InvalidName, match="key-expired"):
         reason_of("tired")
 
