@@ -42,20 +42,30 @@ class _Employed:
 
 class Employed(_Employed):
     """A worker beside a program's other work. `with engine.worker():` works in a thread until the end of the block, then takes no more, lets what is at work
-    go on for as long as `drain` says, and hands the rest back. `run()` works in this thread until `stop()`."""
+    go on for as long as `drain` says, and hands the rest back. What ended the worker before is raised at the end of the block. `run()` works in this thread until `stop()`."""
+
+    _error: BaseException | None = None
 
     def run(self) -> bool:
         """Work until `stop`, or with `until_idle` until nothing is due. Whether nothing was left behind."""
         return self._worker.work()
 
+    def _run(self) -> None:
+        try:
+            self.run()
+        except BaseException as error:  # noqa: BLE001  # raised where the block ends
+            self._error = error
+
     def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self.run, name="recovery-worker", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="recovery-worker", daemon=True)
         self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
         self._thread.join()
+        if self._error is not None and error is None:
+            raise self._error
 
 
 class AsyncEmployed(_Employed):

@@ -89,7 +89,7 @@ class Worker:
     def __init__(self, engine: Wiring, working: Working, tell: Tell = lambda event, about: None) -> None:  # noqa: ARG005  # one signature
         self._engine = engine
         self._working = working
-        self._tell = tell
+        self._listener: Tell | None = tell
         self._wakes: SimpleQueue[Future[Any] | None] = SimpleQueue()  # its put may be called in a signal handler
         self._at_work: dict[Future[Any], RunRow] = {}
         self._setbacks = Setbacks()
@@ -128,21 +128,28 @@ class Worker:
         self._wakes.put(None)
 
     def work(self) -> bool:
-        """Until `stop`. Whether everything that was at work came to an end of its own, or was handed back."""
+        """Until `stop`. Whether everything that was at work came to an end of its own, or was handed back. Raises what ended it otherwise, once that is so."""
         self._crew = crew(self._engine, self._working.concurrency, self._patience, lambda: self._handing_back)
         deaf = self._engine.journal.listen(self.wake)
         try:
-            return self._worked()
+            try:
+                self._turn()
+            finally:  # whatever ended it: what was taken is not left to itself
+                self._stopping = True
+                whole = self._drained()
         finally:
             deaf()
+        return whole
 
-    def _worked(self) -> bool:
+    def _turn(self) -> None:
         while not self._stopping:
             self.turned_us = self._engine.clock.boot_us()
             self._look()
             if self._working.until_idle and self.reached and not self._at_work and not self._watch.suspects:
                 break
             self._wait(self._pause_seconds())
+
+    def _drained(self) -> bool:
         self._tell("draining", {"at_work": len(self._at_work)})
         self._until_idle(self._working.drain.total_seconds())
         if self._at_work:
@@ -154,6 +161,13 @@ class Worker:
             return False
         self._crew.close()
         return True
+
+    def _tell(self, event: str, about: Mapping[str, Any]) -> None:
+        """One that fails ends the worker, and hears nothing of how."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener(event, about)
+            self._listener = listener
 
     # -- taking --------------------------------------------------------------------------------------------------------
 
@@ -195,14 +209,17 @@ class Worker:
             return
         for row in self._watch.taken(world, self._wanted(free), alone=not self._at_work):
             self._start(row)
+            self._tell_claimed(row)
             free = 0 if self._watch.is_suspect(row.crashes) else free - 1
         if free < 1 or (self._watch.suspects and self._at_work):
             return  # full, or what is at work is to come to its end first
         with around("claim"):
             found = self._engine.journal.claim_due(self._wanted(free), world.owner(), lease_term_us=world.lease_term_us)
+        self._next_due_us = found.next_due_us
         for row in found.runs:
             self._start(row)
-        self._next_due_us = found.next_due_us
+        for row in found.runs:
+            self._tell_claimed(row)
 
     def _wanted(self, free: int) -> Wanted:
         return Wanted(
@@ -222,8 +239,10 @@ class Worker:
         procedure = partial(held if condemned else reconciler.carry, world, row)
         future = self._crew.start(procedure)
         self._at_work[future] = row
-        self._tell("claimed", {"run_id": row.run_id, "epoch": str(row.epoch), "crashes": row.crashes})
         future.add_done_callback(self._wakes.put)
+
+    def _tell_claimed(self, row: RunRow) -> None:
+        self._tell("claimed", {"run_id": row.run_id, "epoch": str(row.epoch), "crashes": row.crashes})
 
     # -- waiting -------------------------------------------------------------------------------------------------------
 

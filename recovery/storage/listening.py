@@ -9,6 +9,7 @@ engine, whose pool is not ours to take a connection from for good, nobody listen
 
 from __future__ import annotations
 
+import os
 import selectors
 import socket
 import threading
@@ -50,6 +51,7 @@ class Listener:
         self._address = address
         self._wake = wake
         self._ended = threading.Event()
+        self._process = os.getpid()
         self._ours, self._theirs = socket.socketpair()
         self._thread = threading.Thread(target=self._listen, name="recovery-listener", daemon=True)
         self._thread.start()
@@ -58,6 +60,10 @@ class Listener:
         """Safe to repeat."""
         if not self._ended.is_set():
             self._ended.set()
+            if (
+                self._process == os.getpid()
+            ):  # a forked child has our sockets, too: closing alone would tell nobody, and what the child closes must not
+                self._ours.shutdown(socket.SHUT_RDWR)
             self._ours.close()
             self._thread.join()
             self._theirs.close()

@@ -128,6 +128,41 @@ def test_a_connection_that_was_lost_is_made_again_with_a_look_in_between(postgre
         end()
 
 
+def test_it_ends_although_a_forked_child_lives_on_and_the_childs_end_is_not_its_own(postgres_url: str) -> None:
+    woken = threading.Event()
+    ending, end_it = os.pipe()
+    told, telling = os.pipe()
+    with closing(open_journal(postgres_url)) as here, closing(open_journal(postgres_url)) as elsewhere:
+        end = here.listen(woken.set)
+        assert woken.wait(SECONDS)
+        woken.clear()
+        child = os.fork()
+        if child == 0:
+            end()
+            os.write(telling, b"1")
+            os.close(end_it)
+            os.read(ending, 1)
+            os._exit(0)
+        assert os.read(told, 1) == b"1"
+        enqueued(elsewhere, "queued")
+        assert woken.wait(SECONDS)
+        second = os.fork()
+        if second == 0:
+            os.close(end_it)
+            os.read(ending, 1)
+            os._exit(0)
+        ends = threading.Thread(target=end, daemon=True)
+        ends.start()
+        ends.join(SECONDS)
+        ended = not ends.is_alive()
+        os.close(end_it)
+        for each in (child, second):
+            os.waitpid(each, 0)
+        assert ended
+    for file in (ending, told, telling):
+        os.close(file)
+
+
 @pytest.fixture
 def many_files() -> Iterator[None]:
     """Whatever is opened has a number that a plain `select` refuses."""

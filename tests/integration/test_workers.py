@@ -344,6 +344,30 @@ def test_a_worker_beside_other_work_of_a_program(engine: Engine | AsyncEngine) -
     assert SENT == ["a", "b", "c"]
 
 
+def test_what_ends_a_worker_is_raised_once_all_that_it_took_has_ended(engine: Engine | AsyncEngine) -> None:
+    for name in "abc":
+        do(engine.enqueue(bound(engine, name), run_id=name))
+    raising = threading.Event()
+
+    def tell(event: str, about: Mapping[str, Any]) -> None:  # one signature
+        raising.set()
+        raise LookupError(event)
+
+    async def beside(engine: AsyncEngine) -> None:
+        async with engine.worker(FAST, tell) as worker:
+            await asyncio.to_thread(raising.wait, 60)
+        assert not worker.ready
+
+    def by_itself(engine: Engine) -> None:
+        with engine.worker(FAST, tell):
+            assert raising.wait(60)
+
+    with pytest.raises(LookupError, match="claimed"):
+        asyncio.run(beside(engine)) if isinstance(engine, AsyncEngine) else by_itself(engine)
+    assert [do(engine.get(name)).status for name in "abc"] == [Status.COMPLETED] * 3
+    assert sorted(SENT) == ["a", "b", "c"]
+
+
 def test_a_cancelled_async_worker_ends_in_order(journal: Journal) -> None:
     engine = AsyncEngine(journal, workflows=[async_letter, forever])
     do(engine.enqueue(forever(), run_id="a"))
