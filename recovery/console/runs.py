@@ -27,17 +27,19 @@ def status(of: Status) -> Text:
 def runs(
     infos: Sequence[RunInfo], broken: Sequence[Damaged] = (), parents: Mapping[str, str] | None = None, *, cut: bool = False
 ) -> RenderableType:
-    """One line each, a child below its parent where both are here; then those whose own row cannot be read. `cut`: there are more than these."""
+    """One line each, a child below its parent where both are here; then those whose own row cannot be read. Queues are a column where one has a name. `cut`: there are more than these."""
     if not infos:
         return damaged(broken) if broken else Text("no runs")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for column in ("run", "workflow", "status", "epoch", "entries", "updated (UTC)", "worker"):
+    queued = any(info.queue for info in infos)
+    for column in ("run", "workflow", "status", *(["queue"] if queued else []), "epoch", "entries", "updated (UTC)", "worker"):
         table.add_column(column, justify="right" if column == "entries" else "left", overflow="fold")
     for depth, info in _families(infos, parents or {}):
         table.add_row(
             f"{'  ' * (depth - 1)}└ {words.bounded(info.run_id)}" if depth else words.bounded(info.run_id),
             words.bounded(info.workflow),
             status(info.status) + (Text(f" ({words.bounded(info.reason)})", style="dim") if info.reason else Text()),
+            *([words.bounded(info.queue)] if queued else []),
             info.epoch,
             f"{info.entries:,}",
             info.updated_at.strftime("%Y-%m-%d %H:%M:%S"),

@@ -33,7 +33,7 @@ async def enqueue(world: World, bound: BoundWorkflow[Any], run_id: str, queued: 
     """Store a run, unless it is there with the same workflow and input. Raises InvalidName, and RunInputDiffers where it is another one."""
     check_run_id(run_id)
     if queued.queue:
-        check_step_name(queued.queue)
+        check_step_name(queued.queue, "queue name")
     if abs(queued.priority) > PRIORITY_MAX:
         problem = f"its priority {queued.priority} is not within {-PRIORITY_MAX} and {PRIORITY_MAX}"
         raise DefinitionError(

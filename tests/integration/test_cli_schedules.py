@@ -76,6 +76,8 @@ def test_a_run_of_now_is_triggered_by_the_app_alone() -> None:
     [row] = journal.runs()
     assert (row.run_id, row.queue) == (came["run_id"], "slow")
     journal.close()
+    listed = CliRunner().invoke(app, ["runs", "--db", "sqlite:///scheduled.db"]).stdout.splitlines()
+    assert (listed[0].split()[:4], listed[1].split()[3]) == (["run", "workflow", "status", "queue"], "slow")
     assert "slow, priority 0" in CliRunner().invoke(app, ["show", row.run_id, "--db", "sqlite:///scheduled.db"]).stdout
     assert said("trigger", "nightly", "--app", "scheduled_app:engine", code=2)["error"]["type"] == "DefinitionError"
     assert said("trigger", "yearly", "--db", "sqlite:///scheduled.db", code=2)["error"]["type"] == "AppNotFound"
