@@ -95,6 +95,11 @@ def counting(taken: Taken, rate: Rate, now_us: int) -> Taken:
     return tuple((now_us if at_us > now_us + per_us else at_us, count) for at_us, count in taken if at_us + per_us > now_us)
 
 
+def is_ahead(taken: Taken, rate: Rate, now_us: int) -> bool:
+    """Whether `counting` changes a time that is far ahead. Whoever sees that keeps what it gave, or it would count from now on each time anew."""
+    return any(at_us > now_us + microseconds(rate.per) for at_us, _ in taken)
+
+
 def left(taken: Taken, rate: Rate) -> int:
     """How many may be taken now, of what `counting` gave."""
     return max(0, rate.count - sum(count for _, count in taken))

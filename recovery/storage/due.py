@@ -104,11 +104,11 @@ def claim(connection: sa.Connection, wanted: Wanted, owner: Owner, lease_term_us
     if again and (ours := list(_readable(connection.execute(_OURS, {"token": owner.token}).mappings().all()))):
         return Due(tuple(sorted((row for _, row in ours), key=urgency)), None)
     found = look(connection, wanted, locking=True)
+    for queue in wanted.limits:
+        if queue.name in found.rooms and found.rooms[queue.name].is_to_keep:
+            quotas.keep(connection, subject_of(queue), found.rooms[queue.name].taken)
     if not found.runs:
         return Due((), found.next_due_us)
-    for queue in wanted.limits:
-        if queue.name in found.rooms and found.rooms[queue.name].begun:
-            quotas.keep(connection, subject_of(queue), found.rooms[queue.name].taken)
     values = claiming.claim_by(owner, lease_term_us, wanted.now_us) | {"numbers": [number for number, _ in found.runs]}
     rows = connection.execute(claiming.CLAIM_LOCKED, values).mappings().all()
     return Due(tuple(sorted(map(say.to_run, rows), key=urgency)), found.next_due_us)

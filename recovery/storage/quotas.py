@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from recovery import logs
-from recovery.core.limits import Queue, Rate, Taken, counting, left, put_off, took
+from recovery.core.limits import Queue, Rate, Taken, counting, is_ahead, left, put_off, took
 from recovery.storage.place import text
 from recovery.storage.rooms import Room, subject_of
 from recovery.storage.schema import OWNED_PREDICATE, quota, run
@@ -56,8 +56,11 @@ def keep(connection: sa.Connection, subject: str, taken: Taken) -> None:
 
 def take(connection: sa.Connection, subject: str, rate: Rate, now_us: int) -> int | None:
     """`ports.Journal.take`, in a writing transaction of its own."""
-    taken = counting(locked(connection, subject), rate, now_us)
+    stored = locked(connection, subject)
+    taken = counting(stored, rate, now_us)
     if not left(taken, rate):
+        if is_ahead(stored, rate, now_us):
+            keep(connection, subject, taken)
         promised_us = connection.execute(_PROMISED, {"subject": subject}).scalar_one()
         again_us = put_off(taken, rate, promised_us, now_us)
         connection.execute(_PROMISE, {"of_subject": subject, "now_promised_us": again_us})

@@ -7,7 +7,7 @@ out stands in the way of another queue's, nor of one that has begun already wher
 from __future__ import annotations
 
 from recovery.core.entries import Status
-from recovery.core.limits import Queue, Taken, counting, frees_us, left, took
+from recovery.core.limits import Queue, Taken, counting, frees_us, is_ahead, left, took
 from recovery.ports import RunRow
 
 
@@ -26,6 +26,7 @@ class Room:
         self._taken: Taken = () if queue.rate is None else counting(taken, queue.rate, now_us)
         self.starts = None if queue.rate is None else left(self._taken, queue.rate)
         self.begun = 0
+        self._was_ahead = queue.rate is not None and is_ahead(taken, queue.rate, now_us)
 
     def lets_in(self, row: RunRow) -> bool:
         """Whether there is room for the run; it is taken up then."""
@@ -38,6 +39,11 @@ class Room:
             self.starts -= 1
             self.begun += 1
         return True
+
+    @property
+    def is_to_keep(self) -> bool:
+        """Whether `taken` says something new."""
+        return self.begun > 0 or self._was_ahead
 
     @property
     def taken(self) -> Taken:

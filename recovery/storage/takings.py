@@ -17,7 +17,7 @@ class Takings:
 
     def take(self, subject: str, rate: Rate, now_us: int) -> int | None:
         """`ports.Journal.take`."""
-        taken = counting(self.taken.get(subject, ()), rate, now_us)
+        taken = self.taken[subject] = counting(self.taken.get(subject, ()), rate, now_us)
         if left(taken, rate):
             self.taken[subject] = took(taken, rate, now_us)
             return None

@@ -167,6 +167,24 @@ def test_a_rate_is_taken_until_it_is_used_up(journal: Journal) -> None:
     assert journal.take("environment:a", rate, NOW_US + MINUTE_US) == NOW_US + MINUTE_US + 5
 
 
+def test_what_a_clock_far_ahead_has_taken_of_a_rate_comes_back_after_a_period(journal: Journal) -> None:
+    rate, ahead_us = per_minute(2), NOW_US + 1_000_000 * MINUTE_US
+    for _ in range(2):
+        assert journal.take("environment:a", rate, ahead_us) is None
+    assert journal.take("environment:a", rate, NOW_US) == NOW_US + MINUTE_US
+    assert journal.take("environment:a", rate, NOW_US + MINUTE_US - 1) is not None
+    assert journal.take("environment:a", rate, NOW_US + MINUTE_US) is None
+
+
+def test_what_a_clock_far_ahead_has_begun_of_a_queue_comes_back_after_a_period(journal: Journal) -> None:
+    queued(journal, "a", "b")
+    mail = Queue("mail", rate=per_minute(1))
+    assert names(claimed(journal, wanted(mail, now_us=NOW_US + 1_000_000 * MINUTE_US))) == ["a"]
+    assert claimed(journal, wanted(mail)) == Due((), NOW_US + MINUTE_US)
+    assert claimed(journal, wanted(mail, now_us=NOW_US + MINUTE_US - 1)) == Due((), NOW_US + MINUTE_US)
+    assert names(claimed(journal, wanted(mail, now_us=NOW_US + MINUTE_US))) == ["b"]
+
+
 def test_claimants_at_the_same_time_keep_the_limits_together(store_url: str) -> None:
     """Each lets go of what it has claimed once it has seen how much there is: nobody ever saw more than may be."""
     journals = [open_journal(store_url) for _ in range(4)]
