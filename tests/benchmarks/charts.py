@@ -44,6 +44,7 @@ def grown(curves: Mapping[str, Sequence[tuple[int, float, float]]], to: Path) ->
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import NullLocator
 
     figure, axes = plt.subplots(2, 2, figsize=(9, 6), layout="constrained")
     for axis, (what, points) in zip(axes.flat, curves.items(), strict=False):
@@ -51,6 +52,8 @@ def grown(curves: Mapping[str, Sequence[tuple[int, float, float]]], to: Path) ->
         axis.plot(along, [point[1] for point in points], "o-", color=OURS, label="until it returned")
         axis.plot(along, [point[2] for point in points], "s--", color=OTHERS, label="of processors")
         axis.set_xscale("log")
+        axis.set_xticks(along, [f"{each:,}" for each in along])
+        axis.xaxis.set_minor_locator(NullLocator())
         axis.set_ylim(bottom=0)
         axis.set_title(what, loc="left", fontsize=10)
         axis.set_ylabel("us for a step", fontsize=8)
