@@ -1,7 +1,8 @@
 """`make profile`: where each microsecond of a step goes, by what the engine does there.
 
-Owns which function belongs to which stage. Each run of steps is taken twice: once bare, for its processor time, and once under cProfile, for the shares; the profiler makes
-every call dearer, so its shares are laid over the bare time. Time of the standard library and of builtins is its callers'. Invariant: the stages of a line add up to it.
+Owns which function belongs to which stage. Steps are taken bare, for their processor time and that of their commits, and once under cProfile, for the shares of all else: a profiler
+makes Python dearer than C, so that shares of both beside each other would be wrong. Time of the standard library and of builtins is its callers'. Invariant: the stages of a line add
+up to it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ import pstats
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from recovery import AsyncEngine, AsyncRun, Call, Engine, Run, contracts, effect, workflow
+from recovery.ports import Append, AppendResult
+from recovery.storage.committing import Committer
 from tests.benchmarks.reporting import put_on_page
 
 BEGIN, REQUEST, JUDGE, RECORD, ENCODE, DIGEST, COMMIT, CALL, OUTCOME, DRIVE, REST = STAGES = (
@@ -54,7 +59,7 @@ _MODULES: Final = {
     "core/machine.py": RECORD, "core/execution.py": RECORD, "core/history.py": RECORD, "core/request.py": RECORD, "core/resting.py": RECORD,
     "core/entries.py": ENCODE, "storage/resting.py": ENCODE, "storage/writer.py": ENCODE, "core/chain.py": DIGEST, "definitions/replies.py": CALL,
     "drivers/asking.py": CALL, "drivers/watching.py": CALL, "drivers/beating.py": CALL, "core/instants.py": CALL, "drivers/loop.py": DRIVE,
-    "drivers/sync.py": DRIVE, "drivers/asynchronous.py": DRIVE, "drivers/riding.py": DRIVE, "drivers/handing.py": DRIVE, "core/operations.py": DRIVE,
+    "drivers/sync.py": DRIVE, "drivers/asynchronous.py": DRIVE, "drivers/riding.py": DRIVE, "drivers/handing.py": DRIVE, "drivers/posting.py": COMMIT, "core/operations.py": DRIVE,
     "clocks.py": DRIVE, "crashpoints.py": DRIVE,
 }  # fmt: skip
 Place = tuple[str, int, str]
@@ -95,8 +100,8 @@ def stage_of(place: Place) -> str | None:
     return _FUNCTIONS.get((inside, function)) or _MODULES.get(inside) or storage or (None if shared else REST)
 
 
-def shares(profiled: pstats.Stats) -> dict[str, float]:
-    """Each stage's part of the time, together 1."""
+def shares(profiled: pstats.Stats, without: Collection[str] = ()) -> dict[str, float]:
+    """Each stage's part of the time, together 1. without: stages that have no part."""
     table: dict[Place, Any] = profiled.stats  # type: ignore[attr-defined]  # pstats declares none of its fields
     known: dict[Place, dict[str, float]] = {}
 
@@ -118,28 +123,50 @@ def shares(profiled: pstats.Stats) -> dict[str, float]:
     for place, (_, _, own, _, _) in table.items():
         for stage, part in parts(place, frozenset()).items():
             spent[stage] += own * part
-    whole = sum(spent.values())
-    return {stage: spent[stage] / whole for stage in STAGES}
+    whole = sum(seconds for stage, seconds in spent.items() if stage not in without)
+    return {stage: 0.0 if stage in without else spent[stage] / whole for stage in STAGES}
 
 
 class Spent(NamedTuple):
-    """Seconds of the processor: of the thread that the steps are taken in, and of all threads."""
+    """Seconds of the processor: of the thread that the steps are taken in, of that in its commits, and of all threads."""
 
     mine: float
+    committing: float
     all: float
+
+
+@contextmanager
+def committing() -> Iterator[list[float]]:
+    """Seconds of the processor of each commit that a thread waits for."""
+    took: list[float] = []
+    bare = Committer.commit
+
+    def timed(self: Committer, append: Append) -> AppendResult:
+        began = time.thread_time()
+        try:
+            return bare(self, append)
+        finally:
+            took.append(time.thread_time() - began)
+
+    Committer.commit = timed  # type: ignore[method-assign]  # the engine's own, seen from outside
+    try:
+        yield took
+    finally:
+        Committer.commit = bare  # type: ignore[method-assign]
 
 
 def taken(url: str, count: int, riding: dict[str, Any], *, is_async: bool) -> dict[str, float]:
     """Microseconds of the processor for one step, by stage. What another thread did is the commit's."""
-    profiler, numbers = cProfile.Profile(time.thread_time), iter(range(1_000_000))
+    # of what waits for another thread the processor's time, which costs more to ask for; the other waits in its commits alone
+    profiler, numbers = cProfile.Profile(*([time.thread_time] if is_async else [])), iter(range(1_000_000))
 
     async def in_a_loop() -> Spent:
         async with AsyncEngine(url, workflows=[steps_async], **riding) as engine:
 
             async def play() -> Spent:
-                began = Spent(time.thread_time(), time.process_time())
+                began = Spent(time.thread_time(), 0.0, time.process_time())
                 await engine.run(f"run-{next(numbers)}", steps_async, count)
-                return Spent(time.thread_time() - began.mine, time.process_time() - began.all)
+                return Spent(time.thread_time() - began.mine, 0.0, time.process_time() - began.all)
 
             await play()
             bare = min([await play() for _ in range(3)])
@@ -152,19 +179,20 @@ def taken(url: str, count: int, riding: dict[str, Any], *, is_async: bool) -> di
         with Engine(url, workflows=[steps], **riding) as engine:
 
             def play() -> Spent:
-                began = Spent(time.thread_time(), time.process_time())
-                engine.run(f"run-{next(numbers)}", steps, count)
-                return Spent(time.thread_time() - began.mine, time.process_time() - began.all)
+                began = Spent(time.thread_time(), 0.0, time.process_time())
+                with committing() as took:
+                    engine.run(f"run-{next(numbers)}", steps, count)
+                return Spent(time.thread_time() - began.mine, sum(took), time.process_time() - began.all)
 
             play()
             bare = min(play() for _ in range(3))
-            profiler.runcall(play)
+            profiler.runcall(engine.run, f"run-{next(numbers)}", steps, count)
             return bare
 
     bare = asyncio.run(in_a_loop()) if is_async else called()
-    part = shares(pstats.Stats(profiler))
-    beside = {COMMIT: bare.all - bare.mine}
-    return {stage: 1e6 * (bare.mine * part[stage] + beside.get(stage, 0)) / count for stage in STAGES}
+    part = shares(pstats.Stats(profiler), () if is_async else {COMMIT})
+    beside = {COMMIT: bare.committing + bare.all - bare.mine}
+    return {stage: 1e6 * ((bare.mine - bare.committing) * part[stage] + beside.get(stage, 0)) / count for stage in STAGES}
 
 
 def in_words(columns: dict[str, dict[str, float]]) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import recovery
-from tests.benchmarks.stages import _FUNCTIONS, _MODULES, COMMIT, SAYS, STAGES, in_words, taken
+from recovery import Engine
+from tests.benchmarks.stages import _FUNCTIONS, _MODULES, COMMIT, SAYS, STAGES, committing, in_words, steps, taken
 
 HERE = Path(recovery.__file__).parent
 
@@ -24,3 +25,10 @@ def test_each_stage_has_its_part(is_async: bool) -> None:
     assert all(microseconds >= 0 for microseconds in column.values())
     assert column[COMMIT] > 0
     assert "| **together** |" in in_words({"memory": column})
+
+
+def test_a_commit_is_measured_bare() -> None:
+    with committing() as took, Engine("memory://", workflows=[steps]) as engine:
+        engine.run("run", steps, 3)
+    assert len(took) == 4  # each intent, and the end
+    assert all(seconds > 0 for seconds in took)
