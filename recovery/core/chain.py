@@ -6,14 +6,15 @@ later digest, and a row of one run never verifies in another, because the chain 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final
 
 from recovery.core.ids import Epoch, digest_bytes
+from recovery.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Row:
     """One journal row as stored. `body` is the exact JSON text that was hashed; seq counts from 1 without holes."""
 
@@ -55,15 +56,37 @@ def _length(part: bytes) -> bytes:
 _OF_A_DIGEST: Final = _length(bytes(32))
 
 
-def broken_at(namespace: str, run_id: str, rows: list[Row], head: int, head_digest: str) -> tuple[int, str] | None:
+def broken_at(namespace: str, run_id: str, rows: Sequence[Row], head: int, head_digest: str) -> tuple[int, str] | None:
     """The first (sequence number, field) that does not verify, or None. `head` is what the run row claims."""
-    previous = genesis(namespace, run_id)
+    first = genesis(namespace, run_id)
+    previous = bytes.fromhex(first)
+    kinds: dict[str, bytes] = {}
+    epoch, token, by = None, "", b""
     for expected_seq, row in enumerate(rows, start=1):
         if row.seq != expected_seq:
             return expected_seq, "sequence number"
-        if _digest(previous, row.seq, row.kind, row.step, row.body, row.epoch, row.token) != row.digest:
-            return row.seq, "body"
-        previous = row.digest
+        if (of := kinds.get(row.kind)) is None:
+            of = kinds[row.kind] = _part(row.kind)
+        if row.epoch is not epoch or row.token != token:  # mostly those of the row before
+            epoch, token = row.epoch, row.token
+            by = _part(str(epoch)) + _part(token)
+        number, at, text = b"%d" % expected_seq, row.step.encode(), row.body.encode()
+        size = len(text)
+        length = _LENGTHS[size] if size < SHORT else _length(text)
+        parts = (_OF_A_DIGEST, previous, _LENGTHS[len(number)], number, of, _length(at), at, length, text, by)
+        if blake2b(b"".join(parts), digest_size=32).hexdigest() != row.digest:
+            return expected_seq, "body"
+        previous = bytes.fromhex(row.digest)
     if len(rows) != head:
         return len(rows) + 1, "head"
-    return None if previous == head_digest else (head, "head digest")
+    return None if head_digest == (rows[-1].digest if rows else first) else (head, "head digest")
+
+
+def _part(text: str) -> bytes:
+    whole = text.encode()
+    return _length(whole) + whole
+
+
+SHORT: Final = 4096
+_LENGTHS: Final = [size.to_bytes(8, "big") for size in range(SHORT)]
+"""Of what is short, as nearly every body is: made once."""

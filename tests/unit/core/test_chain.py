@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery.core.chain import Row, broken_at, chained, genesis
+from recovery.core.chain import SHORT, Row, broken_at, chained, genesis
 from recovery.core.ids import Epoch, digest_bytes
 
 NAMESPACE = "n"
@@ -43,6 +43,13 @@ def test_a_rows_digest_is_that_of_its_parts(kind: str, step: str, body: str, tok
     parts = ("7", kind, step, body, "2.3", token)
     whole = digest_bytes(bytes.fromhex(previous), *(part.encode() for part in parts))
     assert chained(previous, 7, kind, step, body, Epoch(2, 3), token).digest == whole
+
+
+@pytest.mark.parametrize("size", [SHORT - 1, SHORT, SHORT + 1, 100_000])
+def test_bodies_of_every_length_verify(size: int) -> None:
+    rows = rows_of(["x" * size, "", "ä" * size, "y"])
+    assert check(rows, 4, rows[-1].digest) is None
+    assert check([*rows[:2], replace(rows[2], body="ä" * size + "z"), rows[3]], 4, rows[-1].digest) == (3, "body")
 
 
 def test_an_empty_chain_verifies() -> None:
