@@ -55,6 +55,7 @@ class World:
     tell: Callable[[str], None] = lambda run_id: None  # noqa: ARG005  # one signature
     riding: Riding | None = None  # None: every outcome is durable before its workflow goes on
     vault: Vault | None = None  # what the journal's values are encrypted by
+    tells: bool = False  # the caller is told what was concluded of each step
 
     def owner(self) -> Owner:
         return self.identify(self.token())

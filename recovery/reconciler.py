@@ -8,6 +8,7 @@ Invariants: nothing of a run is read for acting before its claim has committed; 
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 from recovery.claims import World, existing, find, held_while, load, sealing, take, visit
@@ -86,7 +87,7 @@ async def recover(world: World, run_id: str, if_head: str | None = None) -> Reco
     """Bring an existing run as far as it can be brought. Raises RunNotFound, LeaseUnavailable, and what the store raises.
 
     if_head: the digest of the only head to go on from, as a plan names it (or its beginning). Raises HeadMoved at any other one."""
-    return await _continue(world, await existing(run_id), if_head)
+    return await _continue(replace(world, tells=True), await existing(run_id), if_head)
 
 
 async def carry(world: World, row: RunRow) -> Recovered[Any]:
@@ -237,6 +238,7 @@ async def _machine(
         restored=restored,
         same_bytes=same_code,
         holds=world.held_contracts,
+        tells=world.tells,
         heard=lambda: orders(came) if (came := world.messages(row.run_id)) else (),
         kin=Kin(history.opened.depth, Offspring(world, row.run_id, _continue)),
     )

@@ -84,6 +84,7 @@ class Machine(Execution):
     heard: orders about the run, as they were last read; those that its history has not taken in yet are, at its next step.
     requests: what the workflow asked for, by step. kin: its children. mail: what it waits for from outside.
     straight: whether ordinary steps are judged by what was said of the first of their kind. Only tests, which compare, say no.
+    tells: whether somebody is told what was concluded of each step; else `judgements` stays empty.
     """
 
     epoch: Epoch
@@ -95,6 +96,7 @@ class Machine(Execution):
     same_bytes: bool = True
     holds: Callable[[], frozenset[str]] = frozenset
     heard: Callable[[], Sequence[Override]] = tuple
+    tells: bool = True
     judgements: list[tuple[EffectStep, Judgement | None]] = field(
         default_factory=list
     )  # None: `KEPT`, of an outcome that is unopposed
@@ -194,7 +196,8 @@ class Machine(Execution):
     async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
         """Judge, act, observe, until the step is settled. `pending` is known here and not durable yet."""
         if effect.settled is not None and effect.intent.fingerprint == request.fingerprint and unopposed(effect, effect.settled):
-            self.judgements.append((effect, None))
+            if self.tells:
+                self.judgements.append((effect, None))
             return effect.settled
         step = effect.step
         if effect.observations:
@@ -207,7 +210,8 @@ class Machine(Execution):
                 let_out, waited = await pacing.let_out(self, request, effect, judgement, pending), True
                 continue  # judged anew: time has passed
             let_out, waited = request.rate is None, False
-            self.judgements.append((effect, judgement))
+            if self.tells:
+                self.judgements.append((effect, judgement))
             match judgement.action:
                 case Action.DIVERGE:
                     raise self.differs(effect, request)
