@@ -26,6 +26,7 @@ from recovery.identical import DEPTH_MAX, Difference, difference, unfit
 from recovery.redaction import KEPT, MARK, Redacted, Unplaced, Veils, uncovered
 from recovery.texts import dumps as dumps
 from recovery.texts import loads as loads
+from recovery.texts import written_by
 from recovery.upcasting import Models, Outdated, Tagged, stored_tag, tagged
 
 T = TypeVar("T")
@@ -178,7 +179,7 @@ def check_stored(stored: JSON, *, where: str, root: str) -> None:
 
 def canonical(stored: JSON) -> bytes:
     """RFC 8785 bytes. Numbers are JSON numbers there: 1 and 1.0 are one, and so are 0.0 and -0.0."""
-    return _SORTED.encode(stored).encode() if _is_simple(stored) else rfc8785.dumps(stored)
+    return _SORTED(stored).encode() if _is_simple(stored) else rfc8785.dumps(stored)
 
 
 def _is_simple(stored: JSON) -> bool:
@@ -315,4 +316,4 @@ def _explained(error: ValidationError, root: str) -> tuple[str, str]:
     return path[:200], "its validator refuses it" if first["type"] in _OWN_MESSAGES else first["msg"]
 
 
-_SORTED: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, sort_keys=True)
+_SORTED: Final = written_by(json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, sort_keys=True))

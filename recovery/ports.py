@@ -5,7 +5,6 @@ a concurrent caller sees, which errors it raises and whether it is safe to repea
 
 # pyright: reportReturnType=false
 # The body of a protocol's method is its docstring; mypy checks those who implement it.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from recovery.core.chain import Row
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
 from recovery.core.limits import Queue, Rate
+from recovery.core.values import value
 from recovery.vaults import Vault
 
 
@@ -53,7 +53,7 @@ class Owner:
         return f"process {self.pid} on {self.host}" if self.pid else f"worker {self.token[:8]}"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RunRow:
     """The one mutable row of a run."""
 
@@ -103,7 +103,7 @@ class NewRun:
     let_go: bool = False  # stored without an owner
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class KeyClaim:
     """One idempotency key that an append takes. (environment, scope, key) has one fingerprint and one owner step for ever."""
 
@@ -114,7 +114,7 @@ class KeyClaim:
     step: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Append:
     """One compare-and-set on a run's head. The retry of an append is the same append, token included."""
 
@@ -134,7 +134,7 @@ class Append:
     keeps_look: bool = False  # the run's next look stays what the row says at the commit, `next_look_us` is of no meaning
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Appended:
     """All rows of the member are durable."""
 

@@ -17,7 +17,27 @@ from recovery.core.showing import ESCAPED, MARKED, Veiled
 
 def dumps(stored: JSON) -> str:
     """Compact text, keys in the order they have: the same JSON gives the same text. NaN is refused with ValueError."""
-    return _ENCODER.encode(stored)
+    return _WRITTEN(stored)
+
+
+def written_by(encoder: json.JSONEncoder) -> Callable[[JSON], str]:
+    """What `encoder.encode` does, by an encoder in C that is made once: made anew for each text, it took longer than the text."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # a Python without it
+        return encoder.encode
+    quoted = json.encoder.encode_basestring  # in C where there is one
+    colon, comma, sort, skip, nan = (
+        encoder.key_separator, encoder.item_separator, encoder.sort_keys, encoder.skipkeys, encoder.allow_nan,
+    )  # fmt: skip
+    parts: Callable[[JSON, int], tuple[str, ...]] = make(None, encoder.default, quoted, None, colon, comma, sort, skip, nan)
+
+    def written(stored: JSON) -> str:
+        try:
+            return "".join(parts(stored, 0))
+        except (ValueError, TypeError, RecursionError):
+            return encoder.encode(stored)  # for its error: this one does not look for a thing that holds itself
+
+    return written
 
 
 def loads(text: str) -> JSON:
@@ -62,5 +82,6 @@ def _finite(text: str) -> float:
 
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_WRITTEN: Final = written_by(_ENCODER)
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_finite, parse_float=_finite)
 _SCAN: Final[Callable[[str, int], tuple[JSON, int]]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # `raw_decode` without a frame

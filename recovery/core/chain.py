@@ -32,28 +32,40 @@ def genesis(namespace: str, run_id: str) -> str:
     return digest_bytes(b"recovery-journal-1", namespace.encode(), run_id.encode())
 
 
-def chained(previous: str, seq: int, kind: str, step: str, body: str, epoch: Epoch, token: str) -> Row:
-    """The row that follows `previous`."""
-    return Row(seq, kind, step, body, epoch, token, _digest(previous, seq, kind, step, body, epoch, token))
+def chained(previous: str, seq: int, kind: str, step: str, body: str, epoch: Epoch, token: str, signed: bytes = b"") -> Row:
+    """The row that follows `previous`. signed: `signature(epoch, token)`, where somebody writes several rows under them."""
+    return Row(seq, kind, step, body, epoch, token, _digest(previous, seq, kind, step, body, signed or signature(epoch, token)))
 
 
-def _digest(previous: str, seq: int, kind: str, step: str, body: str, epoch: Epoch, token: str) -> str:
-    """`digest_bytes` of these parts, in one go: every row that is written or read passes here."""
-    number, of, at, text = str(seq).encode(), kind.encode(), step.encode(), body.encode()
-    by, once = str(epoch).encode(), token.encode()
-    length = _length
-    whole = (
-        _OF_A_DIGEST, bytes.fromhex(previous), length(number), number, length(of), of, length(at), at, length(text), text, length(by), by,
-        length(once), once,
-    )  # fmt: skip
-    return blake2b(b"".join(whole), digest_size=32).hexdigest()
+def signature(epoch: Epoch, token: str) -> bytes:
+    """Who wrote a row and in which append, as its digest takes it in: the same for all rows of one append."""
+    return _part(f"{epoch.incarnation}.{epoch.n}") + _part(token)
+
+
+def _digest(previous: str, seq: int, kind: str, step: str, body: str, signed: bytes) -> str:
+    """`digest_bytes` of these parts, in one go."""
+    number, text = b"%d" % seq, body.encode()
+    of = _KINDS.get(kind) or _part(kind)
+    parts = (_OF_A_DIGEST, bytes.fromhex(previous), _LENGTHS[len(number)], number, of, _part(step), _length(text), text, signed)
+    return blake2b(b"".join(parts), digest_size=32).hexdigest()
 
 
 def _length(part: bytes) -> bytes:
-    return len(part).to_bytes(8, "big")
+    size = len(part)
+    return _LENGTHS[size] if size < SHORT else size.to_bytes(8, "big")
 
+
+def _part(text: str) -> bytes:
+    whole = text.encode()
+    return _length(whole) + whole
+
+
+SHORT: Final = 4096
+_LENGTHS: Final = [size.to_bytes(8, "big") for size in range(SHORT)]
+"""Of what is short, as nearly every body is: made once."""
 
 _OF_A_DIGEST: Final = _length(bytes(32))
+_KINDS: Final = {kind: _part(kind) for kind in ("intent", "settled")}  # what every effect writes
 
 
 def broken_at(namespace: str, run_id: str, rows: Sequence[Row], head: int, head_digest: str) -> tuple[int, str] | None:
@@ -69,7 +81,7 @@ def broken_at(namespace: str, run_id: str, rows: Sequence[Row], head: int, head_
             of = kinds[row.kind] = _part(row.kind)
         if row.epoch is not epoch or row.token != token:  # mostly those of the row before
             epoch, token = row.epoch, row.token
-            by = _part(str(epoch)) + _part(token)
+            by = signature(epoch, token)
         number, at, text = b"%d" % expected_seq, row.step.encode(), row.body.encode()
         size = len(text)
         length = _LENGTHS[size] if size < SHORT else _length(text)
@@ -80,13 +92,3 @@ def broken_at(namespace: str, run_id: str, rows: Sequence[Row], head: int, head_
     if len(rows) != head:
         return len(rows) + 1, "head"
     return None if head_digest == (rows[-1].digest if rows else first) else (head, "head digest")
-
-
-def _part(text: str) -> bytes:
-    whole = text.encode()
-    return _length(whole) + whole
-
-
-SHORT: Final = 4096
-_LENGTHS: Final = [size.to_bytes(8, "big") for size in range(SHORT)]
-"""Of what is short, as nearly every body is: made once."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from recovery import texts
 from recovery.core.entries import JSON, Entry, Observation, decode, encode, kind_of, step_of
@@ -19,6 +19,7 @@ from recovery.core.ids import Epoch, digest_bytes
 from recovery.core.key_errors import EncryptionKeyMissing
 from recovery.core.showing import Withheld
 from recovery.ports import Append, Delivered, Delivery, Evidence, Journal, Message, Payload, SlotTaken
+from recovery.storage.bodies import body_of
 from recovery.storage.contents import BY_NAME, EMPTY, TEXTS, UNTOLD, Path, at, put, values_in
 from recovery.vaults import Vault
 
@@ -35,8 +36,7 @@ SEALED: Final = "$sealed"
 _SEALED_TEXT: Final = f'{{"{SEALED}":'
 
 
-@dataclass(frozen=True, slots=True)
-class Rested:
+class Rested(NamedTuple):
     """An entry as it is stored: its row's body, and the payloads that the body refers to."""
 
     body: str
@@ -80,10 +80,10 @@ def sealing_of(journal: Journal, run_id: str) -> Sealing | None:
 
 def rest(entry: Entry, seq: int = 0, sealing: Sealing | None = None) -> Rested:
     """The entry as it is to be stored, as number `seq` of its run; 0 where it stands outside the chain, and equal ones are to be equal."""
-    body = encode(entry)
-    text = texts.dumps(body)
+    text = body_of(entry)
     if sealing is None and (_fits(text) or not seq):
         return Rested(text)  # almost always
+    body = encode(entry)
     moved: dict[str, list[JSON]] = {}
     payloads: dict[str, Payload] = {}
     for path in () if _fits(text) or not seq else _large(kind_of(entry), body):

@@ -8,14 +8,14 @@ was refused, the writer is finished and every later use raises.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 from recovery import texts
-from recovery.core.chain import Row, chained
+from recovery.core.chain import Row, chained, signature
 from recovery.core.contracts import Contract
 from recovery.core.effect_errors import KeyReused
 from recovery.core.entries import Entry, Intent, Observation, Settled, Source, Status, kind_of, step_of
@@ -120,38 +120,44 @@ class Writer:
         if self.ended and not wanted.status.settled:  # nobody could read the run any more
             raise InvariantViolated(f"run {self.run_id}: {wanted.status.value} behind its end")
         self.finished = True  # until `settle` hears that it is durable
-        token = self.token()
-        rows: list[Row] = []
-        payloads: dict[str, Payload] = {}
-        previous, seq = self.digest, self.head
-        for entry in wanted.entries:
-            seq += 1
-            rested = rest(entry, seq, self.sealing)
-            row = chained(previous, seq, kind_of(entry), step_of(entry), rested.body, self.epoch, token)
-            if rested.payloads:
-                payloads |= {payload.digest: payload for payload in rested.payloads}
-            previous = row.digest
-            rows.append(row)
+        rows, payloads = self._rows(wanted.entries, self.token())
         intents = [entry for entry in wanted.entries if isinstance(entry, Intent)]
-        new = dict.fromkeys(intent.contract for intent in intents if intent.contract not in self.known)
+        new = {intent.contract: None for intent in intents if intent.contract not in self.known}
         return Append(
             run_id=self.run_id,
             owner=self.owner,
             epoch=self.epoch,
             head=self.head,
-            rows=tuple(rows),
+            rows=rows,
             status=wanted.status,
             at_us=at_us,
             next_look_us=wanted.next_look_us,
             reason=wanted.reason,
-            keys=tuple(
-                KeyClaim(i.environment, i.scope, i.key, blinded(i.fingerprint, self.sealing), i.step) for i in intents if i.key
-            ),
-            contracts=tuple((digest, texts.dumps(self.contracts[digest].to_json())) for digest in new),
-            payloads=tuple(payloads.values()),
+            keys=tuple([self._claim(intent) for intent in intents if intent.key]),
+            contracts=tuple([(digest, texts.dumps(self.contracts[digest].to_json())) for digest in new]),
+            payloads=payloads,
             words=(self._ending(wanted.status, at_us),) if self.parent and wanted.status.settled and not self.ended else (),
             keeps_look=wanted.keeps_look,
         )
+
+    def _rows(self, entries: Sequence[Entry], token: str) -> tuple[tuple[Row, ...], tuple[Payload, ...]]:
+        """Entries as the rows that follow the head, and the payloads that those refer to."""
+        epoch, sealing, signed = self.epoch, self.sealing, signature(self.epoch, token)
+        rows: list[Row] = []
+        payloads: dict[str, Payload] = {}
+        previous, seq = self.digest, self.head
+        for entry in entries:
+            seq += 1
+            rested = rest(entry, seq, sealing)
+            row = chained(previous, seq, kind_of(entry), step_of(entry), rested.body, epoch, token, signed)
+            if rested.payloads:
+                payloads |= {payload.digest: payload for payload in rested.payloads}
+            previous = row.digest
+            rows.append(row)
+        return tuple(rows), tuple(payloads.values())
+
+    def _claim(self, intent: Intent) -> KeyClaim:
+        return KeyClaim(intent.environment, intent.scope, intent.key, blinded(intent.fingerprint, self.sealing), intent.step)
 
     def _ending(self, status: Status, at_us: int) -> Message:
         """That this run has settled, for its parent, if that rests: one that does not will ask by itself before it does."""
