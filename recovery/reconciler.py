@@ -31,6 +31,7 @@ from recovery.core.errors import (
     TimerPending,
     WorkflowUnknown,
 )
+from recovery.core.forgetting import Memory
 from recovery.core.history import EffectStep, History, fold
 from recovery.core.ids import ROOT, check_run_id
 from recovery.core.instants import moment
@@ -197,6 +198,7 @@ async def _go(
         assert machine.stopped is not None
         error = machine.stopped.error
         if isinstance(error, RESTS) and await _has_come(row, machine, writer):
+            history = (await load(row.run_id)).history if history.past else history
             return await _go(world, writer.row(row), history, contracts, workflow, restored=restored)
         return await _stopped(row, machine, writer, error)
     assert isinstance(came, Raised), "what has an outcome has ended"
@@ -239,6 +241,7 @@ async def _machine(
         same_bytes=same_code,
         holds=world.held_contracts,
         tells=world.tells,
+        memory=Memory(lambda journal: read(journal, row.run_id).history),
         heard=lambda: orders(came) if (came := world.messages(row.run_id)) else (),
         kin=Kin(history.opened.depth, Offspring(world, row.run_id, _continue)),
     )
@@ -348,9 +351,8 @@ def _settled(
         stopped = RunCancelled(run_id=row.run_id, by=ended.value["by"], reason=ended.value["reason"])
         return _report(row.run_id, row.workflow, Status.CANCELLED, machine=machine, error=stopped, against=against)
     if ended.outcome is not OutcomeKind.APPLIED:
-        message = (
-            ended.value["message"].removeprefix(f"{ended.error}: ").removesuffix(".")
-        )  # a rejection's text begins with its name
+        # A rejection's text begins with its name.
+        message = ended.value["message"].removeprefix(f"{ended.error}: ").removesuffix(".")
         failure = RunFailed(run_id=row.run_id, error=ended.error, message=message, rejection=ended.value.get("fields"))
         return _report(row.run_id, row.workflow, Status.FAILED, machine=machine, error=failure, against=against)
     workflow = world.workflows.of(row.workflow, history.version) if history.opened is not None else None

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 from recovery.core.compensation import Compensated, acts_until_us, own_effect, undo_order, unsettled
 from recovery.core.entries import UNDOING, OutcomeKind, Settled
 from recovery.core.errors import ConcurrentStep
+from recovery.core.forgetting import remembered
 from recovery.core.history import EffectStep
 from recovery.core.ids import branch_of
 from recovery.core.machine import Machine
@@ -58,6 +59,14 @@ class Compensating:
 
     async def run(self, reached: Sequence[str]) -> Compensated:
         """Undo what has happened of `reached`. Raises Unwind where something is in the way: doubt, a named time, a person's word."""
+        self.machine.memory.held += 1
+        try:
+            await remembered(self.machine, reached)
+            return await self._run(reached)
+        finally:
+            self.machine.memory.held -= 1
+
+    async def _run(self, reached: Sequence[str]) -> Compensated:
         history = self.machine.history
         self.machine.undo(self.step)
         if (other := unsettled(history, reached)) is not None:

@@ -60,9 +60,12 @@ class Execution:
     _undoings: set[str] = field(init=False, default_factory=set)
     _branched: bool = field(init=False, default=False)
     _riding: bool = field(init=False, default=False)  # something may ride
+    durable: int = field(init=False, default=0)  # how many entries of the history are durable for certain
 
     def __post_init__(self) -> None:
+        assert not self.history.past, "who begins anew needs all of the history"
         self.steps = Steps.of(self.history.run_id, self.history.in_order, self.history.generation)
+        self.durable = self.history.length
 
     @property
     def stopped(self) -> Unwind | None:
@@ -321,6 +324,8 @@ class Execution:
                     self._unsaid.said(said)
             for durable in (*unsaid, *entries):
                 self.history.add(durable)
+            if not rides:
+                self.durable = self.history.length
         finally:
             if self._branched:
                 await Leave()
@@ -334,6 +339,7 @@ class Execution:
         try:
             await self._stored(Flush())
             self._riding = False
+            self.durable = self.history.length
         finally:
             if self._branched:
                 await Leave()

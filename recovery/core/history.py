@@ -6,7 +6,7 @@ function of the entries; an illegal sequence raises IllegalHistory and is never 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -43,7 +43,7 @@ from recovery.core.recorded import DecisionStep as DecisionStep
 from recovery.core.recorded import EffectStep as EffectStep
 from recovery.core.recorded import Noted as Noted
 from recovery.core.recorded import Step as Step
-from recovery.core.showing import secrets_in, without
+from recovery.core.showing import is_plain, secrets_in, without
 from recovery.core.steps import upwards
 from recovery.core.superseding import ENDS_OF_RESTS, heard_by, still_completed, superseded
 
@@ -76,6 +76,8 @@ class History:
     heard: set[int] = field(default_factory=set)  # numbers of the messages that were taken in, fit or not
     unheard: int = 1  # the lowest number of a message that was not taken in
     superseded: dict[str, Step] = field(default_factory=dict)
+    past: int = 0  # steps that were forgotten: they are in the journal, and nowhere here but in `completed`
+    hidden: set[str] = field(default_factory=set)  # what was declared secret in those
     length: int = 0
     places: Places = field(default_factory=Places)  # what orders to change its version made of its steps
 
@@ -119,7 +121,23 @@ class History:
 
     def without_secrets(self, text: str) -> str:
         """A text, such as an exception's message, with what was declared secret in any value of the run cut out of it."""
-        return without(text, secrets_in([self.opened and self.opened.input, *map(_values, self.steps.values())]))
+        return without(text, self.hidden | secrets_in([self.opened and self.opened.input, *map(_values, self.steps.values())]))
+
+    def forget(self, step: str) -> None:
+        """Let go of a step that is durable, and that nobody judges any more."""
+        values = _values(self.steps.pop(step))
+        if not all(map(is_plain, values)):  # almost all are
+            self.hidden |= secrets_in(values)
+        self.past += 1
+
+    def recall(self, whole: History, steps: Set[str]) -> list[str]:
+        """Take back some of the steps that were forgotten, in their places. whole: as the journal tells it. Which of them there are."""
+        back = [name for name in whole.steps if name in steps and name not in self.steps]
+        self.steps = {
+            name: self.steps.get(name, step) for name, step in whole.steps.items() if name in self.steps or name in steps
+        } | self.steps
+        self.past -= len(back)
+        return back
 
     def lies_in_a_step(self, path: str) -> bool:
         """Whether this is a part of an effect or a decision, such as the pause before it is tried again, and no step of a branch's own."""
@@ -190,6 +208,7 @@ class History:
 
     def _move(self, order: Override) -> None:
         """The run goes by another version of its code from here on, under whose names its steps are known."""
+        assert not self.past, "nobody moves a run that is at work"
         self._require(self.ended is None and not self.unsettled, "only a run whose steps are all settled can change its version")
         try:
             self.steps, self.completed = moved(self.places, self.steps, self.completed, order)
@@ -199,6 +218,7 @@ class History:
 
     def _restart(self, order: Override) -> None:
         """Leave behind what was recorded from a step on."""
+        assert not self.past, "nobody restarts a run that is at work"
         self._require(self.ended is None, "a run that has ended begins no generation")
         try:
             gone = superseded(self.steps, order.from_step)

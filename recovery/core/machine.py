@@ -37,6 +37,7 @@ from recovery.core.errors import DeadlinePassed, RunUnsettled, TimerPending
 from recovery.core.evidence import Situation
 from recovery.core.execution import Execution
 from recovery.core.execution import Unwind as Unwind
+from recovery.core.forgetting import Memory
 from recovery.core.history import EffectStep
 from recovery.core.ids import Epoch, branch_of, digest_bytes, step_id
 from recovery.core.inheriting import inherited, is_anew
@@ -82,7 +83,8 @@ class Machine(Execution):
     same_bytes: the code is of the version that opened the run; another one may make other bytes of the same arguments (A5).
     holds: contracts under which nothing is sent, by digest or name, as they were last read; asked for at each judgement.
     heard: orders about the run, as they were last read; those that its history has not taken in yet are, at its next step.
-    requests: what the workflow asked for, by step. kin: its children. mail: what it waits for from outside.
+    requests: what the workflow asked for, by step; of a step that is forgotten, what it has in common with others of its effect.
+    kin: its children. mail: what it waits for from outside. memory: what it has behind it.
     straight: whether ordinary steps are judged by what was said of the first of their kind. Only tests, which compare, say no.
     tells: whether somebody is told what was concluded of each step; else `judgements` stays empty.
     """
@@ -97,12 +99,11 @@ class Machine(Execution):
     holds: Callable[[], frozenset[str]] = frozenset
     heard: Callable[[], Sequence[Override]] = tuple
     tells: bool = True
-    judgements: list[tuple[EffectStep, Judgement | None]] = field(
-        default_factory=list
-    )  # None: `KEPT`, of an outcome that is unopposed
+    judgements: list[tuple[EffectStep, Judgement | None]] = field(default_factory=list)  # None: `KEPT`, with no judgement
     requests: dict[str, Request] = field(default_factory=dict)
     kin: Kin = field(default_factory=Kin)
     mail: Mail = field(default_factory=Mail)
+    memory: Memory = field(default_factory=Memory)
     straight: ClassVar[bool] = True
     _me: str = field(init=False, default="")  # the epoch, as it is written
     _foreseen: Straight = field(init=False, default_factory=Straight)
@@ -113,8 +114,13 @@ class Machine(Execution):
 
     @property
     def calls(self) -> dict[str, Any]:
-        """The bound calls of the effects that the workflow has reached, by step."""
-        return {step: request.subject for step, request in self.requests.items()}
+        """The bound calls of the effects that the workflow has reached and that are not forgotten, by step."""
+        return {step: request.subject for step, request in self.requests.items() if request.subject is not None}
+
+    def finish(self, step: str, error: BaseException | None = None) -> None:
+        Execution.finish(self, step, error)
+        if error is None or isinstance(error, Exception):
+            self.memory.pass_by(step, self.history, self.requests, self.durable)
 
     def beyond(self, step: str, would: str) -> Unwind:  # noqa: ARG002  # for whoever tells them
         """Where a run that is only read ends: a step of it would do something now."""

@@ -38,6 +38,7 @@ class Request:
     retry: Policy | None = None
     rate: Rate | None = None  # of its environment: how often an attempt may be made
     rides: bool = True  # its outcome may become durable with the run's next entries, where its contract allows that
+    definition: Any = None  # what the call is one of, by which it can be bound again from recorded arguments; None: it cannot
     same_bytes: bool = True  # its arguments are as recorded, not the same in another version of their models
 
     def intent(self, step: str, at_us: int, attempt: Attempt | None = None) -> Intent:

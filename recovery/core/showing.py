@@ -25,6 +25,9 @@ MARGIN: Final = 4
 """Characters: a shorter secret is not looked for in texts, where it would cut words apart."""
 
 
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+
+
 class Veiled(dict[str, Any]):
     """The stored form of a secret in memory: plain JSON, whose `repr` withholds it, in a traceback, a log or a failed assertion too."""
 
@@ -91,6 +94,16 @@ def _with_parts(value: JSON, change: Callable[[JSON], JSON]) -> JSON:
 
 def is_secret(value: JSON) -> bool:
     return isinstance(value, dict) and len(value) == 1 and MARKED in value
+
+
+def is_plain(value: Any) -> bool:
+    """Whether it can be seen at a glance that nothing in a value is secret: a text, a number, or an object or a list of such."""
+    kind = type(value)
+    if kind in _SCALARS:
+        return True
+    if kind is dict and MARKED not in value:
+        return _SCALARS.issuperset(map(type, value.values()))
+    return kind is list and _SCALARS.issuperset(map(type, value))
 
 
 def secrets_in(value: Any) -> set[str]:

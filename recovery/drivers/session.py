@@ -120,6 +120,7 @@ class Session:
             can_probe=effect.probe_body is not None,
             can_close=effect.close_body is not None,
             subject=bound,
+            definition=effect,
             valid_until_us=until_us,
             can_cancel=effect.cancel_body is not None,
             deadline_us=None if scope is None else scope.at_us,

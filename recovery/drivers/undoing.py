@@ -67,9 +67,11 @@ class Stretches:
         """Raises Unwind where its branch has been stopped."""
         self.machine.steps.check(stretch.branch)
         stretch.begun = len(self.machine.requests)
+        self.machine.memory.held += 1
         self.open.append(stretch)
 
     def leave(self, stretch: Stretch) -> None:
+        self.machine.memory.held -= sum(other is stretch for other in self.open)
         self.open = [other for other in self.open if other is not stretch]
 
     def check(self, step: str, effect: Effect[..., Any]) -> None:
@@ -111,18 +113,19 @@ class Undoing:
         return await Compensating(self.machine, step, self).run(reached)
 
     def hindrance(self, effect: EffectStep, request: Request) -> str:
-        bound: Bound[Any] = request.subject
-        if bound.effect.compensated_by is None:
-            return f"{bound.effect.name} has no compensation"
-        if _settled(effect).outcome is OutcomeKind.APPLIED_WITHOUT_VALUE and not bound.effect.accepts_none:
-            return f"{bound.effect.name} happened and its outcome is not known, so its compensation cannot be told what to undo"
+        undone: Effect[..., Any] = request.definition
+        if undone.compensated_by is None:
+            return f"{undone.name} has no compensation"
+        if _settled(effect).outcome is OutcomeKind.APPLIED_WITHOUT_VALUE and not undone.accepts_none:
+            return f"{undone.name} happened and its outcome is not known, so its compensation cannot be told what to undo"
         return ""
 
     def name(self, request: Request) -> str:
         return _compensation(request).name
 
     def undo(self, step: str, effect: EffectStep, request: Request) -> Request:
-        bound: Bound[Any] = request.subject
+        forgotten = request.subject is None
+        bound: Bound[Any] = request.definition.bind(effect.intent.arguments) if forgotten else request.subject
         outcome = bound.effect.decode_value(_settled(effect).value)
         undone = bound.effect.compensate(bound, outcome)
         made = self.ask_for(step, undone, self._key(effect, undone.effect))
@@ -153,6 +156,6 @@ def _settled(effect: EffectStep) -> Any:
 
 
 def _compensation(request: Request) -> Effect[..., Any]:
-    compensation = request.subject.effect.compensated_by
+    compensation = request.definition.compensated_by
     assert compensation is not None, "asked before whether it has one"
-    return compensation  # type: ignore[no-any-return]  # a request's subject is a bound call
+    return compensation  # type: ignore[no-any-return]  # a session's request is of an effect

@@ -1,0 +1,96 @@
+"""Forgetting: what a run's memory lets go of once a step is behind it, and how that is got back.
+
+Owns which steps those are, and when: a run of a thousand steps is to need no more memory than its next one. Knows no store: what reads the journal is
+passed in. Invariants: what is forgotten is settled, nothing speaks against it, and it is durable; whoever needs it reads it back, and never does without.
+What was declared secret in it is not forgotten, since no message may ever show it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from recovery.core.contradictions import unopposed
+from recovery.core.entries import NOW, RANDOM, UUID
+from recovery.core.errors import RecoveryError
+from recovery.core.history import DecisionStep, EffectStep, History, Step
+from recovery.core.operations import Use
+from recovery.core.request import Request
+
+if TYPE_CHECKING:
+    from recovery.core.machine import Machine
+
+_CHOSEN: Final = frozenset({"", NOW, RANDOM, UUID})
+"""Forms of decisions that nobody asks for once their step has ended. The others say how the run goes on."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What one execution has behind it.
+
+    recall: reads the run's whole history from its journal; None: everything is kept. held: how many stretches are open whose effects may be undone,
+    and undoings under way: until there are none, nothing more is forgotten."""
+
+    recall: Callable[[Any], History] | None = None
+    held: int = 0
+    _behind: deque[str] = field(default_factory=deque)  # steps that have ended and are not forgotten yet, in order
+    _alike: dict[Any, Request] = field(default_factory=dict)  # what the requests of one effect have in common, by its definition
+
+    def pass_by(self, step: str, history: History, requests: dict[str, Request], durable: int) -> None:
+        """A step has ended. durable: how many entries of the run are."""
+        if self.recall is None:
+            return
+        behind = self._behind
+        behind.append(step)
+        while behind and not self.held:
+            there = history.steps.get(behind[0])
+            if there is not None and _settled_seq(there) > durable:
+                return  # it rides
+            self._forget(behind.popleft(), there, history, requests)
+
+    def _forget(self, name: str, there: Step | None, history: History, requests: dict[str, Request]) -> None:
+        request = requests.get(name)
+        if there is None or not _is_past(there):
+            return
+        if isinstance(there, EffectStep):
+            if request is None or request.definition is None:
+                return
+            requests[name] = self._alike.get(request.definition) or self._common(request)
+        history.forget(name)
+
+    def _common(self, request: Request) -> Request:
+        self._alike[request.definition] = found = replace(
+            request, key="", fingerprint="", arguments=None, subject=None, valid_until_us=None, deadline_us=None
+        )
+        return found
+
+    def keep(self, steps: Iterable[str]) -> None:
+        """These were read back, and are behind the run."""
+        self._behind.extend(steps)
+
+
+def _settled_seq(step: Step) -> int:
+    return step.settled_seq if isinstance(step, EffectStep) else step.seq
+
+
+def _is_past(step: Step) -> bool:
+    if isinstance(step, DecisionStep):
+        return step.decision.form in _CHOSEN
+    settled = step.settled
+    return settled is not None and not step.overrides and not step.intent.undoes and unopposed(step, settled)
+
+
+async def remembered(machine: Machine, steps: Iterable[str]) -> None:
+    """Have these steps of the run in its history, whole. Raises Unwind where the journal cannot be read."""
+    history, memory = machine.history, machine.memory
+    wanted = {name for name in steps if name not in history.steps}
+    if not wanted or not history.past or memory.recall is None:
+        return
+    try:
+        found = await Use(memory.recall)
+    except RecoveryError as error:
+        raise machine.stop(error) from error
+    back = history.recall(found, wanted)
+    memory.keep(back)
