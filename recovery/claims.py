@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
+from operator import methodcaller
+from typing import Final, TypeVar
 
 from recovery.core.contracts import microseconds
 from recovery.core.errors import HeadMoved, JournalCorrupt, LeaseUnavailable, OverrideRefused, RecoveryError, RunNotFound
 from recovery.core.ids import Epoch, check_run_id
-from recovery.core.operations import Boot, Now, Sleep, Use
+from recovery.core.operations import Boot, Find, Now, Op, Sleep, Use
 from recovery.core.policy import Budget, Lease, Riding
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered
@@ -28,6 +29,9 @@ T = TypeVar("T")
 
 NOTHING_DONE = (HeadMoved, JournalCorrupt, OverrideRefused)
 """With these somebody gives a run up as it was."""
+
+HOLDS: Final = methodcaller("holds")
+"""What is held now, as a use of the store: one, so that those who ask at the same time ask for the same."""
 
 POLL = timedelta(milliseconds=250)
 """How often a lease that is waited for is looked at."""
@@ -75,7 +79,7 @@ async def existing(run_id: str) -> RunRow:
 
 async def find(run_id: str) -> RunRow | None:
     """The run's row, or None."""
-    return await Use(lambda journal: journal.find(run_id))
+    return await Find(run_id)  # type: ignore[no-any-return]  # the store's row
 
 
 async def sealing(world: World, run_id: str) -> Sealing | None:
@@ -118,13 +122,14 @@ async def claim(world: World, seen: RunRow) -> RunRow | None:
     owner, at_us = world.owner(), await Now()
     with around("claim"):
         term_us = world.lease_term_us
-        return await owned(seen.run_id, owner, lambda journal: journal.claim(seen, owner, lease_term_us=term_us, at_us=at_us))
+        claiming = Use(lambda journal: journal.claim(seen, owner, lease_term_us=term_us, at_us=at_us))
+        return await owned(seen.run_id, owner, claiming)
 
 
-async def owned(run_id: str, owner: Owner, take: Callable[[Journal], RunRow | None]) -> RunRow | None:
+async def owned(run_id: str, owner: Owner, taking: Op[RunRow | None]) -> RunRow | None:
     """Take the run. Interrupted, that may have been done all the same: a run that nobody works on is then given up at once."""
     try:
-        return await Use(take)
+        return await taking
     except Exception:  # an answer of the store: it did not claim, so nothing is to be given up
         raise
     except BaseException:  # interrupted: the claim may have committed; raised again

@@ -22,11 +22,11 @@ from recovery.core.ids import Epoch, branch_of, digest_bytes, step_id
 from recovery.core.instants import instant_us
 from recovery.core.kin import DEPTH_MAX, Ended, NewChild, Open
 from recovery.core.machine import Machine
-from recovery.core.operations import Append, Now, Op, Use
+from recovery.core.operations import Append, Commit, Now, Op, Use
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered
 from recovery.obeying import message
-from recovery.ports import NewRun, Payload, RunRow
+from recovery.ports import Journal, NewRun, Payload, RunRow
 from recovery.storage.reading import Loaded
 from recovery.storage.resting import blinded, is_digest
 from recovery.storage.resting import rest as at_rest
@@ -52,7 +52,7 @@ async def opened(
     world: World, run_id: str, first: Opened, status: Status, more: Sequence[Entry] = (), queued: Queued | None = None
 ) -> RunRow | None:
     """Store a run and its first entries in one commit, owned by us or, `queued`, by nobody. None: somebody else took the run id."""
-    namespace, incarnation = await Use(lambda journal: (journal.namespace(), journal.incarnation()))
+    namespace, incarnation = await Use(_life, alike=True)
     sealed_by = await sealing(world, run_id)
     owner, token, previous = world.owner(), world.token(), genesis(namespace, run_id)
     rows: list[Row] = []
@@ -67,7 +67,7 @@ async def opened(
     if queued is not None:
         new = replace(new, queue=queued.queue, priority=queued.priority, next_look_us=queued.not_before_us, let_go=True)
     with around("open"):
-        return await owned(run_id, owner, lambda journal: journal.open_run(new))
+        return await owned(run_id, owner, Commit(new))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +190,11 @@ async def tell_cancelled(world: World, run_id: str, parent: str, *, by: str, rea
     await Use(lambda journal: world.tell(run_id))  # noqa: ARG005  # it reads the inbox where the store may be used
     for child in open_children((await load(run_id)).history):
         await tell_cancelled(world, child, run_id, by=by, reason=reason)
+
+
+def _life(journal: Journal) -> tuple[str, int]:
+    """The database's name, and which of its lives this is."""
+    return journal.namespace(), journal.incarnation()
 
 
 async def given_up(row: RunRow) -> None:

@@ -284,8 +284,7 @@ class Journal(Protocol):
     vault: Vault | None  # what messages and late evidence are encrypted by, and rows by whoever chains them; None: nothing is
 
     def namespace(self) -> str:
-        """The database's random name, fixed at its creation and kept in backups. Goes into keys and chains, so that asking for it is
-        the first step of writing: it creates an SQLite file that is not there."""
+        """The database's random name, fixed at its creation and kept in backups. Goes into keys and chains, so that asking for it is the first step of writing: it creates an SQLite file that is not there."""
 
     def incarnation(self) -> int:
         """The first half of every new epoch: 0, and higher with each declaration that the database was restored."""
@@ -298,8 +297,14 @@ class Journal(Protocol):
         """Store a new run owned by its opener at epoch (incarnation, 1). Durable on return. None if the run id is taken by
         somebody else; a repeat of the same call (same owner token) returns the row; one that is let go returns None then. Nothing else is written."""
 
+    def open_runs(self, batch: Sequence[NewRun]) -> list[RunRow | None]:
+        """`open_run` of each, independent of the others; those that are stored are durable on return."""
+
     def find(self, run_id: str) -> RunRow | None:
         """The run row, read committed. None if there is none; never creates a database."""
+
+    def find_all(self, run_ids: Sequence[str]) -> dict[str, RunRow]:
+        """`find` of each, by run id; one that is not there is left out."""
 
     def runs(
         self, *, statuses: Sequence[Status] | None = None, reason: str | None = None, limit: int = 1000, after: str = ""
@@ -336,8 +341,7 @@ class Journal(Protocol):
         """Raise the lease counter. False if this owner no longer holds the run at this epoch."""
 
     def release(self, run_id: str, owner: str, epoch: Epoch, due_us: int | None = None) -> bool:
-        """Give the run up (owner becomes None, status stays). A repeat returns True and changes nothing: nobody else can have released this
-        epoch. False if somebody else has it, or has claimed it since. due_us: work broke off, and a run that rests is due from then on."""
+        """Give the run up (owner becomes None, status stays). A repeat returns True and changes nothing: nobody else can have released this epoch. False if somebody else has it, or has claimed it since. due_us: work broke off, and a run that rests is due from then on."""
 
     def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
         """The run row, all its journal rows in order, and its contracts by digest (JSON text), as one consistent snapshot."""
@@ -354,8 +358,7 @@ class Journal(Protocol):
         same time that it rests comes before, and is told, or after, and its writer then finds what the rows say."""
 
     def payloads(self, digests: Sequence[str]) -> dict[str, bytes]:
-        """What is stored under these digests, read committed; not verified. One that is not there is left out. Bytes are stored once, however
-        many runs refer to them, and go with the last of those that is forgotten."""
+        """What is stored under these digests, read committed; not verified. One that is not there is left out. Bytes are stored once, however many runs refer to them, and go with the last of those that is forgotten."""
 
     def key_owner(self, environment: str, scope: str, key: str) -> tuple[str, str, str] | None:
         """(run id, step, fingerprint) that owns the key, or None."""
@@ -367,16 +370,14 @@ class Journal(Protocol):
         """What `add_evidence` kept for a run, oldest first."""
 
     def deliver(self, message: Message) -> Delivery:
-        """Put a message into its run's inbox. Durable on return, and read by whoever asks for the inbox after that. It never moves the head. The
-        next look of a run that rests (in doubt, held or waiting: another branch may wait for this) comes forward to the message's time: who
+        """Put a message into its run's inbox. Durable on return, and read by whoever asks for the inbox after that. It never moves the head. The next look of a run that rests (in doubt, held or waiting: another branch may wait for this) comes forward to the message's time: who
         appends that it rests and then reads the inbox misses nothing. A repeat (same run and token) is Delivered again, whatever came since."""
 
     def inbox(self, run_id: str, after: int = 0) -> list[Message]:
         """The messages of a run behind a number, in the order of their numbers; read committed. None ever comes in below one that was read."""
 
     def add_hold(self, hold: Hold) -> None:
-        """Keep one word about a contract, behind all earlier ones. Durable on return; who loads a run after that sees it, who has loaded
-        one before does not. A repeat (same token) changes nothing, even if other words about the subject were kept since."""
+        """Keep one word about a contract, behind all earlier ones. Durable on return; who loads a run after that sees it, who has loaded one before does not. A repeat (same token) changes nothing, even if other words about the subject were kept since."""
 
     def holds(self) -> list[Hold]:
         """The last word about each subject that is held now, oldest first; read committed."""
@@ -390,8 +391,7 @@ class Journal(Protocol):
         """What `forget` kept, or None if the run was not forgotten. Read committed."""
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Until what is returned is called, call `wake`, in any thread, when a run may have become due by what was written through this journal and, on PostgreSQL, by whomever.
-        No I/O in the caller's thread. In vain or not at all, too: whoever listens looks now and then."""
+        """Until what is returned is called, call `wake`, in any thread, when a run may have become due by what was written through this journal and, on PostgreSQL, by whomever. No I/O in the caller's thread. In vain or not at all, too: whoever listens looks now and then."""
 
     def now_us(self) -> int:
         """The database's own clock, in microseconds since the Unix epoch (for SQLite and memory: this host's)."""

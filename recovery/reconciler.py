@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeGuard
 
-from recovery.claims import World, existing, find, held_while, load, sealing, take, visit
+from recovery.claims import HOLDS, World, existing, find, held_while, load, sealing, take, visit
 from recovery.core.child_errors import ChildInDoubt, ChildOpen
 from recovery.core.contracts import Contract, microseconds
 from recovery.core.contradictions import need_a_person
@@ -224,7 +224,7 @@ async def _machine(
 ) -> Machine:
     """The state of a run under our claim, as it begins anew."""
     max_wait, answer_wait = world.budget.max_wait, world.budget.max_answer_wait
-    world.hear(frozenset(hold.subject for hold in await Use(lambda journal: journal.holds())))
+    world.hear(frozenset(hold.subject for hold in await Use(HOLDS, alike=True)))
     assert history.opened is not None
     began_us = await Now()
     return Machine(

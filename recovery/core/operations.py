@@ -180,16 +180,25 @@ class Turn(Op[None]):
 
 @value(frozen=True, slots=True)
 class Use(Op[T]):
-    """Let `call` use the store. The async driver does it outside its event loop."""
+    """Let `call` use the store. The async driver does it outside its event loop. alike: it reads what is the same for whoever asks at the same
+    time, so that one answer may serve all whose `call` is this one."""
 
     call: Callable[[Any], T]
+    alike: bool = False
+
+
+@value(frozen=True, slots=True)
+class Find(Op[Any]):
+    """The store's row of a run, or None. The async driver asks for those of several runs at once."""
+
+    run_id: str
 
 
 @value(frozen=True, slots=True)
 class Commit(Op[Any]):
-    """Have the store make one append durable, together with whatever other runs append at the same time. Answered with its result."""
+    """Have the store make one append or one new run durable, together with whatever other runs bring at the same time. Answered with its result."""
 
-    append: Any  # the store's own form of it
+    member: Any  # the store's own form of it
 
 
 @value(frozen=True, slots=True)

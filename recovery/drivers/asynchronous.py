@@ -42,7 +42,7 @@ from recovery.drivers.riding import Watchman
 from recovery.drivers.session import Nap, Session
 from recovery.drivers.undoing import Stretch
 from recovery.drivers.watching import Watch
-from recovery.ports import Append, AppendResult, Journal
+from recovery.ports import Append, Journal, NewRun, RunRow
 from recovery.storage.committing import Ticket
 from recovery.storage.writer import Writer
 
@@ -101,7 +101,7 @@ class AsyncDriver(Driver):
         if not waiting.released:
             await come.wait()
 
-    async def _use(self, call: Callable[[Any], T]) -> T:
+    async def _use(self, call: Callable[[Any], T], *, alike: bool = False) -> T:
         asked = in_context(call, self.surroundings.journal)
         if self._left:
             # Nor may the end be waited for: whoever closes may be the garbage collector, in a thread that holds the store's one writer.
@@ -110,14 +110,22 @@ class AsyncDriver(Driver):
             return None  # type: ignore[return-value]  # whoever is closed only gives up
         post = post_of(asyncio.get_running_loop())
         self._threads = post.threads
-        return await post.use(asked)
+        return await post.use(asked, (id(self.surroundings.journal), call) if alike else None)
 
-    async def _commit(self, append: Append) -> AppendResult:
+    async def _find(self, run_id: str) -> RunRow | None:
+        if self._left:
+            return None
+        post, journal = post_of(asyncio.get_running_loop()), self.surroundings.journal
+        self._threads = post.threads
+        return await post.find(journal, run_id)
+
+    async def _commit(self, member: Append | NewRun) -> Any:
         if self._left:  # as in `_use`: whoever is closed waits for nothing
-            self.surroundings.committer.submit([Ticket(append, _nobody)])
-            return None  # type: ignore[return-value]
+            self.surroundings.committer.submit([Ticket(member, _nobody)])
+            return None
         post = post_of(asyncio.get_running_loop())
-        return await post.commit(self.surroundings.committer, Ticket(append, post.tell))
+        self._threads = post.threads
+        return await post.commit(self.surroundings.committer, Ticket(member, post.tell))
 
     def _aside(self, call: Callable[[Journal], None]) -> None:
         self._asides.append(self._threads.submit(in_context(call, self.surroundings.journal)))

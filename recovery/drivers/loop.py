@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
+from operator import methodcaller
 from typing import Any, ClassVar, Final, TypeVar
 
 from recovery.core.entries import Answered
@@ -31,6 +32,7 @@ from recovery.core.operations import (
     Draw,
     Enter,
     Execute,
+    Find,
     Flush,
     HoldContract,
     Leave,
@@ -55,7 +57,7 @@ from recovery.drivers.session import Session
 from recovery.drivers.watching import Watch
 from recovery.logs import logger
 from recovery.ports import Append as Member
-from recovery.ports import AppendResult, Clock, Hold, Journal, Message
+from recovery.ports import Clock, Hold, Journal, Message, NewRun, RunRow
 from recovery.storage.writer import Writer
 
 T = TypeVar("T")
@@ -63,7 +65,7 @@ T = TypeVar("T")
 READINGS_KEPT: Final = 8
 """Between the reading that an attempt is stamped with and its first byte lies one more: of the commit that makes it durable."""
 
-
+_NAMESPACE: Final = methodcaller("namespace")
 POLL_SECONDS: Final = 0.05
 POLL_SECONDS_MAX: Final = 1.0
 """How often an inbox is looked at by a call that may wait for it."""
@@ -261,7 +263,7 @@ class Driver(ABC):
 
     async def _execute(self, operation: Execute) -> Returned | Raised:
         driver = type(self)(self.surroundings, operation.writer)
-        session = Session(operation.machine, await self._use(lambda journal: journal.namespace()))
+        session = Session(operation.machine, await self._use(_NAMESPACE, alike=True))
         workflow = operation.subject
         inside = IN_WORKFLOW.set(True)
         try:
@@ -327,12 +329,16 @@ class Driver(ABC):
         """Wait until a step is released, or this one is given up."""
 
     @abstractmethod
-    async def _use(self, call: Callable[[Any], T]) -> T:
-        """Use the store."""
+    async def _use(self, call: Callable[[Any], T], *, alike: bool = False) -> T:
+        """Use the store. alike: one answer serves all who ask the same at the same time."""
+
+    async def _find(self, run_id: str) -> RunRow | None:
+        """The row of a run."""
+        return await self._use(lambda journal: journal.find(run_id))
 
     @abstractmethod
-    async def _commit(self, append: Member) -> AppendResult:
-        """Make one append durable, with those of other runs."""
+    async def _commit(self, member: Member | NewRun) -> Any:
+        """Make one append or one new run durable, with those of others."""
 
     @abstractmethod
     def _aside(self, call: Callable[[Journal], None]) -> None:
@@ -365,11 +371,14 @@ class Driver(ABC):
     async def _drawn(self, _: Draw) -> int:
         return self.surroundings.draw()
 
-    async def _committed(self, operation: Commit) -> AppendResult:
-        return await self._commit(operation.append)
+    async def _committed(self, operation: Commit) -> Any:
+        return await self._commit(operation.member)
 
     async def _used(self, operation: Use[T]) -> T:
-        return await self._use(operation.call)
+        return await self._use(operation.call, alike=operation.alike)
+
+    async def _found(self, operation: Find) -> RunRow | None:
+        return await self._find(operation.run_id)
 
     async def _flushed(self, _: Flush) -> None:
         await self.flush()
@@ -385,7 +394,7 @@ class Driver(ABC):
 
     _CARRIERS: ClassVar[Mapping[type[Op[Any]], Callable[[Any, Any], Coroutine[Any, Any, Any]]]] = {
         Append: _append, Ask: _ask, Boot: _boot, Cancel: _ask, Close: _ask, Commit: _committed, Decide: _decide, Deliver: _deliver, Draw: _drawn,
-        Enter: _entered, Execute: _execute, Flush: _flushed, HoldContract: _hold, Leave: _left_by, Now: _asked, Poll: _poll, Send: _ask, Sleep: _sleep,
+        Enter: _entered, Execute: _execute, Find: _found, Flush: _flushed, HoldContract: _hold, Leave: _left_by, Now: _asked, Poll: _poll, Send: _ask, Sleep: _sleep,
         Turn: _turned, Use: _used,
     }  # fmt: skip
     """By type: a ladder of comparisons took longer than most of what it led to."""

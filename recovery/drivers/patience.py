@@ -13,9 +13,9 @@ from datetime import timedelta
 from typing import Final
 
 from recovery.core.contracts import microseconds
-from recovery.core.operations import Commit, Deliver, HoldContract, Now, Op, Poll, Use
+from recovery.core.operations import Commit, Deliver, Find, HoldContract, Now, Op, Poll, Use
 
-REPEATABLE: Final = Now | Use | Commit | Deliver | HoldContract | Poll
+REPEATABLE: Final = Now | Use | Find | Commit | Deliver | HoldContract | Poll
 """Operations that ask the store and nothing else. Whatever is written by them may be repeated as it stands (`ports.Journal`)."""
 
 PAUSE_SECONDS_MAX: Final = 2.0

@@ -11,14 +11,15 @@ import asyncio
 import contextvars
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary, ref
 
-from recovery.ports import AppendResult
+from recovery.ports import Journal, RunRow
 from recovery.storage.committing import Committer, Ticket
 
 T = TypeVar("T")
@@ -28,6 +29,8 @@ WOKEN_MAX: Final = 8
 
 LINGER_SECONDS: Final = 0.02
 STORE_THREADS_MAX: Final = 8  # per event loop
+SHARED_MAX: Final = 256
+"""Subjects of one question: a statement takes only so many parameters."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +61,29 @@ class Errand(Generic[T]):
         return self.result  # type: ignore[return-value]  # None where that is what the call returned
 
 
+@dataclass(slots=True, eq=False)
+class Shared:
+    """A use of the store that answers several at once: `call` is given what each of them asks about, and answers with a mapping by that."""
+
+    call: Callable[[list[Any]], Mapping[Any, Any]]
+    askers: list[tuple[Any, Errand[Any]]] = field(default_factory=list)
+
+    def run(self, askers: list[tuple[Any, Errand[Any]]]) -> list[Errand[Any]]:
+        """Those who have been answered."""
+        try:
+            found = self.call([subject for subject, _ in askers])
+        except BaseException as error:  # noqa: BLE001  # whatever it is, it is raised where it is waited for
+            if len(askers) == 1:
+                askers[0][1].error = error
+            else:  # it may be about one of them
+                for each in askers:
+                    self.run([each])
+        else:
+            for subject, asker in askers:
+                asker.result, asker.done = found.get(subject), True
+        return [asker for _, asker in askers]
+
+
 Asked = Ticket | Errand[Any]
 
 
@@ -71,20 +97,34 @@ class Post:
         self._answered: deque[Asked] = deque()
         self._tickets: dict[Committer, list[Ticket]] = {}
         self._errands: list[Errand[Any]] = []
+        self._shared: dict[Hashable, Shared] = {}  # by what they have in common
         self._since = 0.0  # when the oldest of them was handed in
         self._turning = False
         self.linger_seconds = LINGER_SECONDS
 
-    async def commit(self, committer: Committer, ticket: Ticket) -> AppendResult:
+    async def commit(self, committer: Committer, ticket: Ticket) -> Any:
         self._wait_for_others()
         self._tickets.setdefault(committer, []).append(ticket)
         await self._answer(ticket)
         return ticket.outcome()
 
-    async def use(self, call: Callable[[], T]) -> T:
+    async def use(self, call: Callable[[], T], alike: Hashable = None) -> T:
+        """alike: one call answers all that say the same here in one bundle."""
+        if alike is not None:
+            return await self._share(alike, lambda subjects: dict.fromkeys(subjects, call()), alike)  # type: ignore[no-any-return]  # what `call` gives
         self._wait_for_others()
         errand = Errand(call)
         self._errands.append(errand)
+        await self._answer(errand)
+        return errand.outcome()
+
+    async def find(self, journal: Journal, run_id: str) -> RunRow | None:
+        return await self._share(id(journal), in_context(journal.find_all), run_id)  # type: ignore[no-any-return]  # a row
+
+    async def _share(self, by: Hashable, call: Callable[[list[Any]], Mapping[Any, Any]], subject: Any) -> Any:
+        self._wait_for_others()
+        errand = Errand[Any](_nothing)
+        self._shared.setdefault(by, Shared(call)).askers.append((subject, errand))
         await self._answer(errand)
         return errand.outcome()
 
@@ -107,7 +147,7 @@ class Post:
             raise cancelled
 
     def _wait_for_others(self) -> None:
-        if not self._tickets and not self._errands:
+        if not self._tickets and not self._errands and not self._shared:
             self._since = time.monotonic()
         if not self._turning:
             self._turning = True
@@ -134,12 +174,18 @@ class Post:
 
     def _send(self) -> None:
         tickets, self._tickets = self._tickets, {}
-        for committer, several in tickets.items():
-            self._begin(several, lambda committer=committer, several=several: committer.submit(several))  # type: ignore[misc]
+        for committer, queued in tickets.items():
+            self._begin(queued, partial(committer.submit, queued))
+        shared, self._shared = self._shared, {}
+        for each in shared.values():
+            for start in range(0, len(each.askers), SHARED_MAX):
+                part = each.askers[start : start + SHARED_MAX]
+                answered = partial(self._run_shared, each, part)
+                self._begin([asker for _, asker in part], partial(self.threads.submit, answered))
         errands, self._errands = self._errands, []
         for number in range(min(len(errands), STORE_THREADS_MAX)):
-            shared = errands[number::STORE_THREADS_MAX]
-            self._begin(shared, lambda shared=shared: self.threads.submit(self._run, shared))  # type: ignore[misc]
+            several = errands[number::STORE_THREADS_MAX]
+            self._begin(several, partial(self.threads.submit, partial(self._run, several)))
 
     def _begin(self, asked: Sequence[Asked], begin: Callable[[], Any]) -> None:
         try:
@@ -148,6 +194,9 @@ class Post:
             for each in asked:
                 each.error = error
             self._answered.extend(asked)
+
+    def _run_shared(self, shared: Shared, part: list[tuple[Any, Errand[Any]]]) -> None:
+        self.tell(shared.run(part))
 
     def _run(self, errands: list[Errand[Any]]) -> None:
         """In a thread. Whoever has been answered waits no longer than LINGER_SECONDS for those behind."""
@@ -172,7 +221,11 @@ def post_of(loop: asyncio.AbstractEventLoop) -> Post:
     return post
 
 
-def in_context(call: Callable[..., T], *given: Any) -> Callable[[], T]:
+def in_context(call: Callable[..., T], *given: Any) -> Callable[..., T]:
     """The call as it would be made here, to be made in another thread."""
     context = contextvars.copy_context()
-    return lambda: context.run(call, *given)
+    return lambda *more: context.run(call, *given, *more)
+
+
+def _nothing() -> None:
+    """What somebody asks for who is answered with others."""

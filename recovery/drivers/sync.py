@@ -41,7 +41,7 @@ from recovery.drivers.session import Nap, Session
 from recovery.drivers.undoing import Stretch
 from recovery.drivers.watching import Watch
 from recovery.forks import watch
-from recovery.ports import Append, AppendResult, Journal
+from recovery.ports import Append, Journal, NewRun
 from recovery.storage.writer import Writer
 
 T = TypeVar("T")
@@ -108,11 +108,11 @@ class SyncDriver(Driver):
                 return
         come.wait()
 
-    async def _use(self, call: Callable[[Any], T]) -> T:
+    async def _use(self, call: Callable[[Any], T], *, alike: bool = False) -> T:  # noqa: ARG002  # each asks for itself
         return call(self.surroundings.journal)
 
-    async def _commit(self, append: Append) -> AppendResult:
-        return self.surroundings.committer.commit(append)
+    async def _commit(self, member: Append | NewRun) -> Any:
+        return self.surroundings.committer.commit(member)
 
     def _aside(self, call: Callable[[Journal], None]) -> None:
         call(self.surroundings.journal)

@@ -1,10 +1,10 @@
-"""Group commit: appends of different runs that come at the same time become durable in one transaction.
+"""Group commit: appends of different runs that come at the same time become durable in one transaction, and so do new runs.
 
 Owns who commits for whom: leader and followers. Whoever finds nobody at work commits what is queued, its own append with it; those that come meanwhile
 wait, and when the leader has its own result it hands the lead to the first of them. So a lone caller pays no hand-over, and no thread works for
 others for ever. An event loop never leads, because a sync would stop it: a thread of ours leads for it. Knows no statement and no colour.
 
-Invariants: while anything is queued, somebody leads. Every append is answered once, with its own result or with an error that holds for it: of a batch
+Invariants: while anything is queued, somebody leads. Every member is answered once, with its own result or with an error that holds for it: of a batch
 that one member made impossible, each is tried by itself. A leader that is interrupted takes nobody with it: the others are appended
 again as they stand, which is safe.
 """
@@ -16,48 +16,51 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, overload
 
 from recovery.core.errors import StoreUnavailable
 from recovery.forks import watch
-from recovery.ports import Append, AppendResult
+from recovery.ports import Append, AppendResult, NewRun, RunRow
 
 BATCH_MAX: Final = 256
-"""Appends of one transaction: beyond that a follower waits longer for the others than it saves by sharing their sync."""
+"""Members of one transaction: beyond that a follower waits longer for the others than it saves by sharing their sync."""
 
 
 class Appending(Protocol):
-    """The one method of a journal that is needed here."""
+    """What is needed of a journal here."""
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]: ...
 
+    def open_runs(self, batch: Sequence[NewRun]) -> list[RunRow | None]: ...
 
+
+Result: TypeAlias = AppendResult | RunRow | None
 Wake: TypeAlias = "Callable[[Sequence[Ticket]], None]"
 
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """One append that is waited for.
+    """One member that is waited for: an append, or a new run.
 
     wake: told, in the leader's thread, which of its tickets have been answered; None: a thread waits for `turn`, or leads. about: its caller's own.
     """
 
-    append: Append
+    member: Append | NewRun
     wake: Wake | None = None
     about: Any = None
     turn: threading.Event | None = None  # of a thread that waits: set when it is answered, or has been given the lead
-    result: AppendResult | None = None
+    result: Any = None  # `Result`, of its own kind
     error: Exception | None = None
+    done: bool = False
 
     @property
     def answered(self) -> bool:
-        return self.result is not None or self.error is not None
+        return self.done or self.error is not None
 
-    def outcome(self) -> AppendResult:
-        """Raises what the journal raised for this append."""
+    def outcome(self) -> Any:
+        """Raises what the journal raised for this member."""
         if self.error is not None:
             raise self.error
-        assert self.result is not None
         return self.result
 
 
@@ -80,14 +83,20 @@ class Committer:
     def forked(self) -> None:
         self._begin()  # what the parent's threads wait for is the parent's
 
-    def commit(self, append: Append) -> AppendResult:
-        """Append, with whatever else is waiting. Returns when its fate is known; raises what the journal raises."""
-        ticket = Ticket(append)
+    @overload
+    def commit(self, member: Append) -> AppendResult: ...
+
+    @overload
+    def commit(self, member: NewRun) -> RunRow | None: ...
+
+    def commit(self, member: Append | NewRun) -> Result:
+        """Append, or open, with whatever else is waiting. Returns when its fate is known; raises what the journal raises."""
+        ticket = Ticket(member)
         try:
             self._see_to(ticket)
         finally:
             self._leave(ticket)  # a second time: an interrupt can strike where the first one stands, and the lead must not be lost
-        return ticket.outcome()
+        return ticket.outcome()  # type: ignore[no-any-return]  # of the member's own kind
 
     def _see_to(self, ticket: Ticket) -> None:
         try:
@@ -138,18 +147,12 @@ class Committer:
             _tell([ticket for ticket in batch if ticket.answered])
 
     def _answer(self, batch: list[Ticket]) -> None:
-        try:
-            for ticket, result in zip(batch, self._journal.append([ticket.append for ticket in batch]), strict=True):
-                ticket.result = result
-        except StoreUnavailable as error:
-            for ticket in batch:
-                ticket.error = _own(error)
-        except Exception as error:  # noqa: BLE001  # it belongs to whoever's append cannot be: to the only one, or to one of them
-            if len(batch) == 1:
-                batch[0].error = error
-                return
-            for ticket in batch:
-                self._answer([ticket])
+        opening = [ticket for ticket in batch if isinstance(ticket.member, NewRun)]
+        if opening:
+            _carry_out(self._journal.open_runs, opening)
+            batch = [ticket for ticket in batch if not ticket.answered]
+        if batch:
+            _carry_out(self._journal.append, batch)
 
     def _leave(self, ticket: Ticket) -> None:
         """Whoever has its answer, or is interrupted, leads no longer and is waited for by nobody."""
@@ -196,6 +199,21 @@ class Committer:
             with self._lock:
                 if not self._queue:
                     self._leader = None
+
+
+def _carry_out(write: Callable[[list[Any]], Sequence[Result]], batch: list[Ticket]) -> None:
+    try:
+        for ticket, result in zip(batch, write([ticket.member for ticket in batch]), strict=True):
+            ticket.result, ticket.done = result, True
+    except StoreUnavailable as error:
+        for ticket in batch:
+            ticket.error = _own(error)
+    except Exception as error:  # noqa: BLE001  # it belongs to whoever's member cannot be: to the only one, or to one of them
+        if len(batch) == 1:
+            batch[0].error = error
+            return
+        for ticket in batch:
+            _carry_out(write, [ticket])
 
 
 def _own(error: StoreUnavailable) -> StoreUnavailable:

@@ -40,6 +40,10 @@ class Database(Protocol):
     def transaction(self) -> AbstractContextManager[sa.Connection]:
         """As `writing`, for several statements that are durable together or not at all."""
 
+    def open_together(self, batch: Sequence[NewRun]) -> int | None:
+        """Insert the runs and their rows in one transaction, at the incarnation that is returned; or write nothing and return None: one of the run
+        ids may be there, or they are too much for one statement."""
+
     def open_run(self, new: NewRun) -> bool:
         """Insert the run and its rows, or write nothing and return False if the run id is there."""
 

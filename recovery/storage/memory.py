@@ -43,7 +43,7 @@ from recovery.ports import (
 from recovery.storage.bell import Bell
 from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealed_words, sealing_of
 from recovery.storage.rooms import Room, subject_of
-from recovery.storage.rules import GOES_ON, check_rises, check_rows, first_taken, is_due, urgency, wants
+from recovery.storage.rules import GOES_ON, check_rises, check_rows, first_taken, is_due, row_of, urgency, wants
 from recovery.storage.takings import Takings
 from recovery.vaults import Vault
 
@@ -102,33 +102,22 @@ class MemoryJournal:
             there = self._runs.get(new.run_id)
             if there is not None:
                 return there.row if there.row.owner is not None and there.row.owner.token == new.owner.token else None
-            row = RunRow(
-                run_id=new.run_id,
-                workflow=new.workflow,
-                status=new.status,
-                reason="",
-                input_digest=new.input_digest,
-                epoch=Epoch(self._incarnation, 1),
-                owner=None if new.let_go else new.owner,
-                lease_counter=0,
-                lease_term_us=new.lease_term_us,
-                head=new.rows[-1].seq,
-                head_digest=new.rows[-1].digest,
-                created_at_us=new.at_us,
-                updated_at_us=new.at_us,
-                next_look_us=new.next_look_us,
-                queue=new.queue,
-                priority=new.priority,
-            )
+            row = row_of(new, self._incarnation)
             opened = self._runs[new.run_id] = _Run(row, list(new.rows))
             self._refer(opened, new.payloads)
         self._bell.opened(new)
         return row
 
+    def open_runs(self, batch: Sequence[NewRun]) -> list[RunRow | None]:
+        return [self.open_run(new) for new in batch]
+
     def find(self, run_id: str) -> RunRow | None:
         with self._lock:
             there = self._runs.get(run_id)
             return there.row if there is not None else None
+
+    def find_all(self, run_ids: Sequence[str]) -> dict[str, RunRow]:
+        return {run_id: row for run_id in run_ids if (row := self.find(run_id)) is not None}
 
     def runs(
         self, *, statuses: Sequence[Status] | None = None, reason: str | None = None, limit: int = 1000, after: str = ""

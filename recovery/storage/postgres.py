@@ -125,7 +125,37 @@ INSERT INTO {journal} (run, seq, kind, step, body, epoch_incarnation, epoch_n, t
 SELECT :run, e.* FROM json_to_recordset(CAST(:entries AS json)) AS e (
     seq bigint, kind text, step text, body text, epoch_incarnation bigint, epoch_n bigint, token text, digest text)
 """)
-_INSERT_RUN: Final = insert(run_table).on_conflict_do_nothing().returning(run_table.c.number)
+_OPEN_ALL: Final = text("""
+WITH want AS MATERIALIZED (
+    SELECT w.*, meta.incarnation FROM json_to_recordset(CAST(:runs AS json)) AS w (
+        run_id text, workflow text, status text, reason text, input_digest text, epoch_n bigint, owner_token text, owner_host text,
+        owner_boot_id text, owner_pid_namespace text, owner_pid bigint, owner_process_start bigint, lease_counter bigint, lease_term_us bigint,
+        head bigint, head_digest text, created_at_us bigint, updated_at_us bigint, next_look_us bigint, queue text, priority bigint)
+    CROSS JOIN {meta} AS meta
+), opened AS (
+    INSERT INTO {run} (run_id, workflow, status, reason, input_digest, epoch_incarnation, epoch_n, owner_token, owner_host, owner_boot_id,
+        owner_pid_namespace, owner_pid, owner_process_start, lease_counter, lease_term_us, head, head_digest, created_at_us, updated_at_us,
+        next_look_us, queue, priority)
+    SELECT run_id, workflow, status, reason, input_digest, incarnation, epoch_n, owner_token, owner_host, owner_boot_id,
+        owner_pid_namespace, owner_pid, owner_process_start, lease_counter, lease_term_us, head, head_digest, created_at_us, updated_at_us,
+        next_look_us, queue, priority
+    FROM want ORDER BY run_id
+    ON CONFLICT DO NOTHING
+    RETURNING number, run_id
+), written AS (
+    INSERT INTO {journal} (run, seq, kind, step, body, epoch_incarnation, epoch_n, token, digest)
+    SELECT opened.number, e.seq, e.kind, e.step, e.body, e.epoch_incarnation, e.epoch_n, e.token, e.digest
+    FROM json_to_recordset(CAST(:entries AS json)) AS e (
+        run_id text, seq bigint, kind text, step text, body text, epoch_incarnation bigint, epoch_n bigint, token text, digest text)
+    JOIN opened USING (run_id)
+)
+SELECT incarnation, 1 / (CASE WHEN (SELECT count(*) FROM opened) = (SELECT count(*) FROM want) THEN 1 ELSE 0 END) FROM want LIMIT 1
+""")
+"""Runs of different ids with their rows, all of them or, by a division that fails, none."""
+
+_INSERT_RUN: Final = (
+    insert(run_table).values(epoch_incarnation=say.THE_INCARNATION).on_conflict_do_nothing().returning(run_table.c.number)
+)
 _INSERT_EVIDENCE: Final = insert(evidence).on_conflict_do_nothing()
 _INSERT_HOLD: Final = insert(hold).on_conflict_do_nothing()
 _NOW: Final = sa.text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)")
@@ -139,7 +169,7 @@ class PostgresDatabase:
         self._address = address
         self._tables = tables_at(address.place)
         self._single = single_at(address.place)
-        self._append = _as_the_driver_says(str(self._tables.statement(APPEND)))
+        self._append, self._open = (_as_the_driver_says(str(self._tables.statement(each))) for each in (APPEND, _OPEN_ALL))
         engine = address.lent or connecting(address.url, self.url)
         self._sessions = Sessions(engine, self.url, self._tables, shared=address.lent is not None)
         self._ready = False
@@ -171,9 +201,13 @@ class PostgresDatabase:
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
+    def open_together(self, batch: Sequence[NewRun]) -> int | None:
+        rows = self._sessions.bare(self._open, _opening(batch))
+        return rows[0][0] if rows else None
+
     def open_run(self, new: NewRun) -> bool:
         with self.transaction() as connection:
-            number = connection.execute(_INSERT_RUN.values(say.new_run_columns(new))).scalar()
+            number = connection.execute(_INSERT_RUN, say.new_run_columns(new)).scalar()
             if number is None:
                 return False
             connection.execute(_OPEN, {"run": number, "entries": json.dumps([say.row_columns(row) for row in new.rows])})
@@ -310,3 +344,8 @@ def _parameters(batch: Sequence[Append], group: list[int]) -> dict[str, str]:
         entries += [say.row_columns(row) | {"member": index} for row in member.rows]
     texts = {"members": members, "keys": keys, "contracts": contracts, "entries": entries}
     return {name: json.dumps(value) for name, value in texts.items()}
+
+
+def _opening(batch: Sequence[NewRun]) -> dict[str, str]:
+    entries = [say.row_columns(row) | {"run_id": new.run_id} for new in batch for row in new.rows]
+    return {"runs": json.dumps([say.new_run_columns(new) for new in batch]), "entries": json.dumps(entries)}

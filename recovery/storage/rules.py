@@ -12,7 +12,8 @@ from typing import Final
 from recovery.core.chain import Row
 from recovery.core.entries import Status
 from recovery.core.errors import InvariantViolated
-from recovery.ports import Append, KeyClaim, KeyTaken, RunRow, Wanted
+from recovery.core.ids import Epoch
+from recovery.ports import Append, KeyClaim, KeyTaken, NewRun, RunRow, Wanted
 
 KeyOwner = tuple[str, str, str]
 """(run id, step, fingerprint)"""
@@ -24,6 +25,28 @@ def check_rows(run_id: str, head: int, rows: Sequence[Row]) -> None:
         raise InvariantViolated(f"Run {run_id!r}: an append must continue entry {head} without a hole. Nothing was written.")
     if not rows[0].token or any(row.token != rows[0].token for row in rows):
         raise InvariantViolated(f"Run {run_id!r}: the rows of one append must carry one token. Nothing was written.")
+
+
+def row_of(new: NewRun, incarnation: int) -> RunRow:
+    """The row of a run that was just stored."""
+    return RunRow(
+        run_id=new.run_id,
+        workflow=new.workflow,
+        status=new.status,
+        reason="",
+        input_digest=new.input_digest,
+        epoch=Epoch(incarnation, 1),
+        owner=None if new.let_go else new.owner,
+        lease_counter=0,
+        lease_term_us=new.lease_term_us,
+        head=new.rows[-1].seq,
+        head_digest=new.rows[-1].digest,
+        created_at_us=new.at_us,
+        updated_at_us=new.at_us,
+        next_look_us=new.next_look_us,
+        queue=new.queue,
+        priority=new.priority,
+    )
 
 
 def check_rises(seen: int, to: int) -> None:

@@ -38,7 +38,7 @@ from recovery.storage.database import Database
 from recovery.storage.interruption import attended
 from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealed_words, sealing_of
 from recovery.storage.retry import persistently
-from recovery.storage.rules import check_rises, check_rows, goes_on
+from recovery.storage.rules import check_rises, check_rows, goes_on, row_of
 from recovery.vaults import Vault
 
 T = TypeVar("T")
@@ -76,8 +76,21 @@ class SqlJournal:
         return self._write(raised)
 
     def open_run(self, new: NewRun) -> RunRow | None:
-        check_rows(new.run_id, 0, new.rows)
+        [row] = self.open_runs([new])
+        return row
 
+    def open_runs(self, batch: Sequence[NewRun]) -> list[RunRow | None]:
+        for new in batch:
+            check_rows(new.run_id, 0, new.rows)
+        plain = [new for new in batch if not new.payloads and not new.let_go]
+        together = plain if len({new.run_id for new in plain}) == len(plain) else []
+        incarnation = self._write(lambda: self._database.open_together(together)) if together else None
+        if incarnation is None:
+            return [self._opened(new) for new in batch]
+        stored = {new.run_id for new in together}
+        return [row_of(new, incarnation) if new.run_id in stored else self._opened(new) for new in batch]
+
+    def _opened(self, new: NewRun) -> RunRow | None:
         def opened() -> RunRow | None:
             stored = self._database.open_run(new)
             return self._found(new.run_id) if stored or not new.let_go else None
@@ -88,6 +101,14 @@ class SqlJournal:
 
     def find(self, run_id: str) -> RunRow | None:
         return self._read(lambda: self._found(run_id), None)
+
+    def find_all(self, run_ids: Sequence[str]) -> dict[str, RunRow]:
+        def found() -> dict[str, RunRow]:
+            with self._database.reading() as connection:
+                rows = connection.execute(say.FIND_ALL, {"run_ids": list(run_ids)}).mappings().all()
+            return {row["run_id"]: say.to_run(row) for row in rows}
+
+        return self._read(found, {})
 
     def runs(
         self, *, statuses: Sequence[Status] | None = None, reason: str | None = None, limit: int = 1000, after: str = ""

@@ -61,7 +61,9 @@ _REQUIRED: Final = {
     "busy_timeout": BUSY_TIMEOUT_MS,
 }
 
-_INSERT_RUN: Final = insert(run_table).on_conflict_do_nothing().returning(run_table.c.number)
+_INSERT_RUN: Final = (
+    insert(run_table).values(epoch_incarnation=say.THE_INCARNATION).on_conflict_do_nothing().returning(run_table.c.number)
+)
 _INSERT_EVIDENCE: Final = insert(evidence).on_conflict_do_nothing()
 _INSERT_HOLD: Final = insert(hold).on_conflict_do_nothing()
 
@@ -224,9 +226,16 @@ class SqliteDatabase:
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
+    def open_together(self, batch: Sequence[NewRun]) -> int | None:
+        with self._lock, self._turns.turn(), bare(self._writer) as cursor:
+            incarnation = self._together.opened(cursor, batch)
+            if incarnation is not None:
+                commit(cursor)
+        return incarnation
+
     def open_run(self, new: NewRun) -> bool:
         with self.writing() as connection:
-            number = connection.execute(_INSERT_RUN.values(say.new_run_columns(new))).scalar()
+            number = connection.execute(_INSERT_RUN, say.new_run_columns(new)).scalar()
             if number is None:
                 return False
             self._together.rows(cursor_of(connection), ((new.run_id, row) for row in new.rows))

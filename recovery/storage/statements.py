@@ -53,6 +53,7 @@ RAISE_INCARNATION: Final = sa.update(meta).where(meta.c.incarnation == bindparam
 THE_INCARNATION: Final = sa.select(meta.c.incarnation).scalar_subquery()
 
 FIND: Final = sa.select(run).where(run.c.run_id == bindparam("run_id"))
+FIND_ALL: Final = sa.select(run).where(run.c.run_id.in_(bindparam("run_ids", expanding=True)))
 _OF_ROW: Final = ("seq", "kind", "step", "body", "epoch_incarnation", "epoch_n", "token", "digest")
 ROWS: Final = sa.select(*(journal.c[name] for name in _OF_ROW)).where(journal.c.run == bindparam("run")).order_by(journal.c.seq)
 FIRST_ROWS: Final = (
@@ -182,7 +183,6 @@ def new_run_columns(new: NewRun) -> dict[str, Any]:
         "status": new.status.value,
         "reason": "",
         "input_digest": new.input_digest,
-        "epoch_incarnation": THE_INCARNATION,
         "epoch_n": 1,
         "lease_counter": 0,
         "lease_term_us": new.lease_term_us,

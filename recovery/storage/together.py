@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from recovery.core.chain import Row
 from recovery.core.entries import Status
-from recovery.ports import Append
+from recovery.ports import Append, NewRun
 from recovery.storage.bare import execute
 from recovery.storage.place import Place, tables_at
+from recovery.storage.statements import new_run_columns
 
 ROWS_MAX: Final = 64
 """Rows of one statement. A larger one costs more for each of its rows; it is only ever carried out once from its beginning to its end."""
@@ -67,10 +68,22 @@ SELECT run.number, w.column2 FROM (VALUES :rows) AS w CROSS JOIN {run} AS run WH
 """
 
 
+@cache
+def _runs(columns: tuple[str, ...]) -> str:
+    return _RUNS.replace(":columns", ", ".join(columns))
+
+
 def ordinary(batch: Sequence[Append]) -> list[Append]:
     """The members that may be written together: one for each run, and none of what it takes more to write."""
     runs = Counter(member.run_id for member in batch)
     return [member for member in batch if not member.payloads and not member.words and runs[member.run_id] == 1]
+
+
+_INCARNATION: Final = "SELECT incarnation FROM {meta}"
+_RUNS: Final = """
+INSERT INTO {run} (:columns, epoch_incarnation)
+SELECT w.*, meta.incarnation FROM (VALUES :rows) AS w CROSS JOIN {meta} AS meta WHERE w.column1 IS NOT NULL ON CONFLICT DO NOTHING
+"""
 
 
 class Together:
@@ -87,6 +100,15 @@ class Together:
             return False
         self._agree(cursor, members)
         return self.rows(cursor, ((member.run_id, row) for member in members for row in member.rows))
+
+    def opened(self, cursor: Any, batch: Sequence[NewRun]) -> int | None:
+        """Store runs of different ids with their rows, in the cursor's transaction, at the incarnation that is returned. None: as for `written`."""
+        said = [new_run_columns(new) for new in batch]
+        whole = self._said(cursor, _runs(tuple(said[0])), [tuple(columns.values()) for columns in said]) == len(batch)
+        if not (whole and self.rows(cursor, ((new.run_id, row) for new in batch for row in new.rows))):
+            return None
+        execute(cursor, self._tables.written(_INCARNATION))
+        return int(cursor.fetchone()[0])
 
     def rows(self, cursor: Any, rows: Iterable[tuple[str, Row]]) -> bool:
         """Write journal rows, each of a run that is there. False: one was not."""

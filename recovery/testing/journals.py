@@ -126,8 +126,14 @@ class ProcessJournal:
 
         return self._write(opened)
 
+    def open_runs(self, batch: Sequence[NewRun]) -> list[RunRow | None]:
+        return [self.open_run(new) for new in batch]
+
     def find(self, run_id: str) -> RunRow | None:
         return self._read(lambda journal: journal.find(run_id))
+
+    def find_all(self, run_ids: Sequence[str]) -> dict[str, RunRow]:
+        return self._read(lambda journal: journal.find_all(run_ids))
 
     def runs(self, **asked: Any) -> list[RunRow]:
         return self._read(lambda journal: journal.runs(**asked))

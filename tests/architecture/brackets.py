@@ -4,7 +4,7 @@ The rule, over `drivers`, `engine`, `operators`, `reconciler`, `offspring`, `che
 
 1. *A durable call* is any mention of `open_run`, `claim`, `claim_due`, `append`, `add_evidence`, `release`, `add_hold`, `deliver`, `forget`, `raise_incarnation` or `keep_schedule` on something called `journal`. A mention and
    not only a call, so that `to_thread(journal.append, ...)` counts. The parameter of what is given to `Use` must be called `journal`, so that
-   no other name hides one.
+   no other name hides one. So is a `Commit`, the operation.
 2. *A user call* is a call of the drivers' leaf `_call`, through which they reach every effect, probe, close and deciding function, or
    of an attribute that holds one. A workflow's function is none of these: what leaves it goes through its steps.
 3. Each lies lexically inside `with around(NAME)`. NAME is registered: a literal, `bracket_of(...)`, or an attribute `bracket` whose literals
@@ -96,6 +96,8 @@ def _must_be_bracketed(node: ast.AST, private: frozenset[str]) -> str:
         return node.id
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in USER:
         return node.func.attr
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Commit":
+        return "Commit"
     mentioned = name_of(node) if isinstance(node, ast.Name | ast.Attribute) else ""
     return mentioned if mentioned in private else ""
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from recovery.core.errors import StoreUnavailable
+from recovery.core.errors import InvariantViolated, StoreUnavailable
 from recovery.drivers.posting import post_of
-from recovery.ports import Append, Appended, AppendResult, Fenced, Journal, RunRow
+from recovery.ports import Append, Appended, AppendResult, Fenced, Journal, NewRun, RunRow
 from recovery.storage import committing
 from recovery.storage.committing import Committer, Ticket
-from tests.conformance.making import member, opened, owner, row_after
+from tests.conformance.making import member, new_run, opened, owner, row_after
 
 WAIT_SECONDS = 60
 
@@ -33,7 +33,12 @@ class Gated:
     open: threading.Event = field(default_factory=threading.Event)
     arrived: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     batches: list[tuple[int, int]] = field(default_factory=list)  # (thread, size)
+    opened: list[int] = field(default_factory=list)  # sizes
     raises: dict[int, BaseException] = field(default_factory=dict)  # by the number of the batch
+
+    def open_runs(self, batch: Sequence[NewRun]) -> list[RunRow | None]:
+        self.opened.append(len(batch))
+        return self.journal.open_runs(batch)
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         self.batches.append((threading.get_ident(), len(batch)))
@@ -54,7 +59,7 @@ def runs(journal: Journal, count: int) -> list[RunRow]:
 
 @contextmanager
 def followers(
-    committer: Committer, appends: Sequence[Append], came: dict[int, Any], base: int = 0, *, joined: bool = True
+    committer: Committer, appends: Sequence[Append | NewRun], came: dict[int, Any], base: int = 0, *, joined: bool = True
 ) -> Iterator[list[threading.Thread]]:
     """Threads that have queued their appends, in order, behind a leader that stands at the gate."""
 
@@ -139,6 +144,33 @@ def test_one_fenced_member_fails_nobody_else(journal: Journal) -> None:
     assert isinstance(came[1], Fenced)
     assert came[0] == came[2] == Appended()
     assert gate.sizes == [1, 3]
+
+
+def test_new_runs_share_a_commit_too(journal: Journal) -> None:
+    """With appends among them, and one whose id is taken."""
+    first, second = runs(journal, 2)
+    gate, came = Gated(journal), dict[Any, Any]()
+    committer = Committer(gate)
+    news = [new_run(journal, run_id) for run_id in ("a", first.run_id, "b")]
+    with leader(committer, gate, member(first), came), followers(committer, [news[0], member(second), *news[1:]], came):
+        gate.open.set()
+    assert (gate.opened, gate.sizes) == ([3], [1, 1])
+    assert [came[0], came[2], came[3]] == [journal.find("a"), None, journal.find("b")]
+    assert came[1] == Appended()
+    assert committer.commit(new_run(journal, "c")) == journal.find("c")
+
+
+def test_a_run_that_cannot_be_opened_keeps_nobody_out(journal: Journal) -> None:
+    [first] = runs(journal, 1)
+    gate, came = Gated(journal), dict[Any, Any]()
+    committer = Committer(gate)
+    news = [new_run(journal, run_id) for run_id in ("a", "b", "c")]
+    news[1] = replace(news[1], rows=(row_after(first),))
+    with leader(committer, gate, member(first), came), followers(committer, news, came):
+        gate.open.set()
+    assert isinstance(came[1], InvariantViolated)
+    assert [came[0], came[2]] == [journal.find("a"), journal.find("c")]
+    assert journal.find("b") is None
 
 
 def test_an_impossible_member_fails_nobody_else(journal: Journal) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
-from recovery.ports import Journal, RunRow
+from recovery.ports import Journal, Payload, RunRow
 from recovery.storage import open_journal
 from tests.conformance.making import appended, member, new_run, opened, owner, raise_incarnation, stored
 
@@ -116,6 +116,43 @@ def test_repeating_an_opening_after_a_claim_says_taken(journal: Journal) -> None
     assert row is not None
     claimed(journal, row)
     assert journal.open_run(new) is None
+
+
+def test_several_are_opened_at_once_each_with_its_rows(journal: Journal) -> None:
+    """More than one statement takes; each as if it had been opened alone."""
+    journal.raise_incarnation(0, 3)
+    batch = [new_run(journal, f"run-{number:03}") for number in range(70)]
+    rows = journal.open_runs(batch)
+    assert [row and (row.run_id, row.owner, row.epoch) for row in rows] == [(new.run_id, new.owner, Epoch(3, 1)) for new in batch]
+    for new, row in zip(batch, rows, strict=True):
+        assert row == journal.find(new.run_id)
+        there = journal.load(new.run_id)
+        assert there is not None
+        assert there[1] == [*new.rows]
+
+
+def test_of_several_one_that_is_taken_keeps_nobody_out(journal: Journal) -> None:
+    """Nor do two of one id, of which the first gets it, or one that is let go, or brings a payload."""
+    taken = opened(journal, "taken")
+    mine = [new_run(journal, run_id) for run_id in ("a", "taken", "b", "twice", "twice", "let-go", "large")]
+    mine[5] = replace(mine[5], let_go=True)
+    mine[6] = replace(mine[6], payloads=(Payload("digest", b"large"),))
+    came = journal.open_runs(mine)
+    assert [row and row.run_id for row in came] == ["a", None, "b", "twice", None, "let-go", "large"]
+    assert journal.find("taken") == taken
+    assert [row and row.owner for row in came if row] == [mine[0].owner, mine[2].owner, mine[3].owner, None, mine[6].owner]
+    assert journal.payloads(["digest"]) == {"digest": b"large"}
+
+
+def test_repeating_the_opening_of_several_returns_their_rows(journal: Journal) -> None:
+    """As whoever never heard of it does: some of them may be somebody else's by then."""
+    batch = [new_run(journal, run_id) for run_id in ("a", "b", "c")]
+    rows = journal.open_runs(batch)
+    assert rows[1] is not None
+    claimed(journal, rows[1])
+    before = stored(journal)
+    assert journal.open_runs(batch) == [rows[0], None, rows[2]]
+    assert stored(journal) == before
 
 
 # -- finding and listing -----------------------------------------------------------------------------------------------

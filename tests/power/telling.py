@@ -38,6 +38,9 @@ class TellingJournal:
             self._tell({"done": new.run_id, "head": new.rows[-1].seq, "digest": new.rows[-1].digest})
         return row
 
+    def open_runs(self, batch: Sequence[NewRun]) -> list[RunRow | None]:
+        return [self.open_run(new) for new in batch]
+
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         for member in batch:
             self._tell({"asked": member.run_id, "behind": member.head, "rows": _digests(member.rows)})

@@ -16,7 +16,7 @@ from recovery.core.contracts import microseconds
 from recovery.core.entries import Opened, Status, encode
 from recovery.core.errors import LeaseUnavailable
 from recovery.core.ids import Epoch
-from recovery.core.operations import Boot, Now, Op, Sleep, Use
+from recovery.core.operations import Boot, Find, Now, Op, Sleep, Use
 from recovery.core.policy import Budget, Lease
 from recovery.ports import Append, NewRun, Owner, RunRow
 from recovery.storage.memory import MemoryJournal
@@ -104,6 +104,8 @@ class Watch:
                 return WALL_US + self.gone_us
             case Use(call=call):
                 return call(self.journal)
+            case Find(run_id=run_id):
+                return self.journal.find(run_id)
             case Sleep(until_us=until_us):
                 self.naps.append(until_us - WALL_US - self.gone_us)
                 self.gone_us += max(0, self.naps[-1])

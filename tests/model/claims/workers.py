@@ -20,14 +20,14 @@ from recovery.core.entries import Answered, AnswerKind, Attempt, Intent, Observa
 from recovery.core.errors import FencedOut, RecoveryError
 from recovery.core.history import EffectStep, History, fold
 from recovery.core.ids import ROOT
-from recovery.core.operations import Append, Boot, Commit, Now, Op, Sleep, Use
+from recovery.core.operations import Append, Boot, Commit, Find, Now, Op, Sleep, Use
 from recovery.core.policy import Budget, Lease
 from recovery.definitions.recovered import Recovered
 from recovery.definitions.registry import Workflows
 from recovery.offspring import opened
 from recovery.operators.claiming import Claimed
 from recovery.operators.holding import fence
-from recovery.ports import Evidence, Journal, Owner, RunRow
+from recovery.ports import Evidence, Journal, NewRun, Owner, RunRow
 from recovery.storage.reading import Loaded
 from recovery.storage.writer import Writer, writer_of
 
@@ -320,11 +320,19 @@ def _on(procedure: Coroutine[Op[Any], Any, str], seen: _Seen, value: Any) -> Op[
     while isinstance(operation, Now):
         operation = procedure.send(WALL_US[seen.name])
     if isinstance(operation, Commit):  # by itself: who shares a commit is no matter of the protocol
-        operation = Use(partial(_append, operation.append))
+        operation = Use(partial(_written, operation.member))
+    elif isinstance(operation, Find):
+        operation = Use(partial(_find, operation.run_id))
     assert isinstance(operation, Use | Boot | Sleep), operation
     return operation
 
 
-def _append(append: Any, journal: Journal) -> Any:
-    [result] = journal.append([append])
+def _written(member: Any, journal: Journal) -> Any:
+    if isinstance(member, NewRun):
+        return journal.open_run(member)
+    [result] = journal.append([member])
     return result
+
+
+def _find(run_id: str, journal: Journal) -> RunRow | None:
+    return journal.find(run_id)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
 
 import pytest
 
-from recovery.drivers.posting import STORE_THREADS_MAX, WOKEN_MAX, Post, in_context, post_of
-from recovery.ports import Append, Appended, AppendResult
+from recovery.drivers.posting import SHARED_MAX, STORE_THREADS_MAX, WOKEN_MAX, Post, in_context, post_of
+from recovery.ports import Append, Appended, AppendResult, NewRun, RunRow
 from recovery.storage.committing import Committer, Ticket
 from recovery.storage.memory import MemoryJournal
 from tests.conformance.making import member, opened
@@ -25,6 +27,9 @@ class Kept:
         self.journal = MemoryJournal()
         self.arrived, self.open = threading.Event(), threading.Event()
         self.sizes: list[int] = []
+
+    def open_runs(self, batch: Sequence[NewRun]) -> list[RunRow | None]:
+        return self.journal.open_runs(batch)
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         self.sizes.append(len(batch))
@@ -158,3 +163,62 @@ def test_where_no_thread_can_be_had_it_is_said() -> None:
 
     with pytest.raises(RuntimeError, match="shutdown"):
         asyncio.run(too_late())
+
+
+class Asked:
+    """A journal that keeps which questions came together; one run's row cannot be read."""
+
+    def __init__(self) -> None:
+        self.inner = MemoryJournal()
+        self.questions: list[int] = []
+        opened(self.inner, "there")
+
+    def find_all(self, run_ids: Sequence[str]) -> dict[str, RunRow]:
+        self.questions.append(len(run_ids))
+        if "damaged" in run_ids:
+            raise LookupError("damaged")
+        return self.inner.find_all(run_ids)
+
+
+def test_runs_are_looked_for_together_and_a_damaged_one_is_nobody_elses() -> None:
+    asked = Asked()
+
+    async def looked() -> list[Any]:
+        post = post_of(asyncio.get_running_loop())
+        finding = [post.find(asked, run_id) for run_id in ("there", "damaged", "nowhere", "there")]  # type: ignore[arg-type]  # one method is needed
+        return await asyncio.gather(*finding, return_exceptions=True)
+
+    there, damaged, nowhere, again = asyncio.run(looked())
+    assert there == again == asked.inner.find("there")
+    assert isinstance(damaged, LookupError)
+    assert nowhere is None
+    assert asked.questions == [4, 1, 1, 1, 1]
+
+
+def test_a_question_has_only_so_many_subjects() -> None:
+    asked = Asked()
+
+    async def looked() -> list[Any]:
+        post = post_of(asyncio.get_running_loop())
+        return await asyncio.gather(*(post.find(asked, f"run-{number}") for number in range(SHARED_MAX + 1)))  # type: ignore[arg-type]  # as above
+
+    assert asyncio.run(looked()) == [None] * (SHARED_MAX + 1)
+    assert sorted(asked.questions) == [1, SHARED_MAX]
+
+
+def test_one_answer_serves_all_who_ask_at_the_same_time_and_nobody_who_asks_later() -> None:
+    """Who is cancelled leaves the others their answer."""
+    answers = count(1)
+
+    async def asked() -> tuple[list[Any], Any]:
+        post = post_of(asyncio.get_running_loop())
+        asking = [asyncio.ensure_future(post.use(lambda: next(answers), alike="which")) for _ in range(3)]
+        other = asyncio.ensure_future(post.use(lambda: "another", alike="other"))
+        await asyncio.sleep(0)
+        asking[0].cancel()
+        together = await asyncio.gather(*asking, other, return_exceptions=True)
+        return together, await post.use(lambda: next(answers), alike="which")
+
+    together, later = asyncio.run(asked())
+    assert isinstance(together[0], asyncio.CancelledError)
+    assert (together[1:], later) == ([1, 1, "another"], 2)
