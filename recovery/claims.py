@@ -6,8 +6,9 @@ for acting before its claim has committed; a run that is not settled is given up
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from operator import methodcaller
 from typing import Final, TypeVar
@@ -20,8 +21,8 @@ from recovery.core.policy import Budget, Lease, Riding
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered
 from recovery.definitions.registry import Workflows
-from recovery.ports import Journal, Message, Owner, RunRow
-from recovery.storage.reading import Loaded, read
+from recovery.ports import Hold, Journal, Message, Owner, RunRow
+from recovery.storage.reading import Loaded, Parts, assembled, read
 from recovery.storage.resting import Sealing, is_digest, sealing_of
 from recovery.vaults import Vault
 
@@ -32,6 +33,9 @@ NOTHING_DONE = (HeadMoved, JournalCorrupt, OverrideRefused)
 
 HOLDS: Final = methodcaller("holds")
 """What is held now, as a use of the store: one, so that those who ask at the same time ask for the same."""
+
+ROWS_MAX = 200
+"""Of a longer run the rows are loaded when it is brought on: many of those would be in memory at once."""
 
 POLL = timedelta(milliseconds=250)
 """How often a lease that is waited for is looked at."""
@@ -82,9 +86,28 @@ async def find(run_id: str) -> RunRow | None:
     return await Find(run_id)  # type: ignore[no-any-return]  # the store's row
 
 
+def check_head(row: RunRow, if_head: str | None) -> None:
+    """Whether a run is at the only head to go on from, if there is one. Raises HeadMoved."""
+    if if_head is not None and not (if_head and row.head_digest.startswith(if_head)):
+        raise HeadMoved(run_id=row.run_id, found=row.head_digest, expected=if_head)
+
+
 async def sealing(world: World, run_id: str) -> Sealing | None:
     """How what is written to a run is encrypted; None: not at all."""
     return None if world.vault is None else await Use(lambda journal: sealing_of(journal, run_id))
+
+
+async def _whole(parts: Parts) -> Loaded:
+    return await Use(lambda journal: assembled(parts, journal))
+
+
+async def hear(world: World) -> None:
+    """Which contracts are held: read behind each load of a run."""
+    _heard(world, await Use(HOLDS, alike=True))
+
+
+def _heard(world: World, holds: Iterable[Hold]) -> None:
+    world.hear(frozenset(hold.subject for hold in holds))
 
 
 async def load(run_id: str) -> Loaded:
@@ -116,6 +139,61 @@ async def take(world: World, row: RunRow) -> RunRow:
     return row
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A run that was claimed with others, and how it stood behind that. parts: None, where it is to be loaded by itself; spoken_to: whether its inbox had
+    anything then. What is held was read with them, after their claim."""
+
+    row: RunRow
+    parts: Parts | None = None
+    spoken_to: bool = True
+
+
+def take_many(world: World, journal: Journal, seen: Sequence[RunRow], at_us: int) -> list[Taken]:
+    """Claim runs that nobody has, or whose owners are gone, and load them, each in one go; their leases are kept from then on. Left out is what cannot be
+    claimed with others: whoever claims it by itself is told why. Interrupted, none of them is kept."""
+    owner = world.owner()
+    try:
+        with around("claim"):
+            claimed = journal.claim_many(
+                [row for row in seen if _legible(world, row)], owner, lease_term_us=world.lease_term_us, at_us=at_us
+            )
+        for row in claimed:
+            world.hold(row)
+        return _loaded(world, journal, claimed)
+    except BaseException:  # interrupted, or the store does not answer: the claim may have committed; raised again
+        for row in seen:
+            world.drop(replace(row, owner=owner))
+        with suppress(RecoveryError), around("release"):
+            for row in seen:
+                _give_up(journal, row.run_id, owner.token)
+        raise
+
+
+def _legible(world: World, seen: RunRow) -> bool:
+    try:
+        is_digest(world.vault, seen.input_digest, "")
+    except RecoveryError:
+        return False
+    return True
+
+
+def _loaded(world: World, journal: Journal, claimed: Sequence[RunRow]) -> list[Taken]:
+    short = [row.run_id for row in claimed if row.head <= ROWS_MAX]
+    with around("load"):
+        stored = journal.load_many(short) if short else {}
+        namespace, incarnation = journal.namespace(), journal.incarnation()
+    _heard(world, journal.holds())
+
+    def taken(row: RunRow) -> Taken:
+        if row.run_id not in stored:
+            return Taken(row)
+        run, rows, contracts, late, spoken_to = stored[row.run_id]
+        return Taken(row, Parts(namespace, incarnation, run, rows, contracts, late), spoken_to)
+
+    return [taken(row) for row in claimed]
+
+
 async def claim(world: World, seen: RunRow) -> RunRow | None:
     """Raise the epoch, whoever owns the run; None: it moved since it was seen. Raises EncryptionKeyMissing, before anything, where it could not be read."""
     is_digest(world.vault, seen.input_digest, "")
@@ -138,13 +216,13 @@ async def owned(run_id: str, owner: Owner, taking: Op[RunRow | None]) -> RunRow 
         raise
 
 
-async def visit(world: World, claimed: RunRow, work: Callable[[Loaded], Awaitable[T]]) -> T:
-    """Work on a run that was just claimed, as it is loaded after that; `held_while` the work lasts.
+async def visit(world: World, claimed: RunRow, work: Callable[[Loaded], Awaitable[T]], parts: Parts | None = None) -> T:
+    """Work on a run that was just claimed, as it is loaded after that, or as its `parts` were then; `held_while` the work lasts.
 
     Raises JournalCorrupt, and LeaseUnavailable where somebody else has claimed it before it was loaded."""
 
     async def loaded_then_work() -> T:
-        loaded = await load(claimed.run_id)
+        loaded = await (load(claimed.run_id) if parts is None else _whole(parts))
         # A writer made from this row would be the other's.
         if (loaded.run.owner, loaded.run.epoch) != (claimed.owner, claimed.epoch):
             owner = str(loaded.run.owner) if loaded.run.owner else "nobody any more"
@@ -177,6 +255,14 @@ async def held_while(world: World, row: RunRow, work: Callable[[], Awaitable[T]]
             token = row.owner.token
             with around("release"):
                 await Use(lambda journal: _release(journal, row.run_id, token, row.epoch, due_us))
+
+
+def let_go(world: World, journal: Journal, row: RunRow) -> None:
+    """Give up a run that was claimed with others and not brought on, as it was."""
+    assert row.owner is not None
+    world.drop(row)
+    with around("release"):
+        _release(journal, row.run_id, row.owner.token, row.epoch)
 
 
 def _give_up(journal: Journal, run_id: str, token: str) -> None:

@@ -16,6 +16,7 @@ from recovery.core.entries import Status
 from recovery.core.ids import Epoch
 from recovery.core.limits import Queue, Rate
 from recovery.core.values import value
+from recovery.several import Several
 from recovery.vaults import Vault
 
 
@@ -274,7 +275,7 @@ class Due:
     next_due_us: int | None
 
 
-class Journal(Protocol):
+class Journal(Several, Protocol):
     """A store of runs. Synchronous; safe for several threads; the async driver calls it from a thread of its own.
 
     Every method may raise StoreUnavailable (whether a write is stored is then unknown; all writes here are safe to repeat as they stand),
@@ -297,14 +298,8 @@ class Journal(Protocol):
         """Store a new run owned by its opener at epoch (incarnation, 1). Durable on return. None if the run id is taken by
         somebody else; a repeat of the same call (same owner token) returns the row; one that is let go returns None then. Nothing else is written."""
 
-    def open_runs(self, batch: Sequence[NewRun]) -> list[RunRow | None]:
-        """`open_run` of each, independent of the others; those that are stored are durable on return."""
-
     def find(self, run_id: str) -> RunRow | None:
         """The run row, read committed. None if there is none; never creates a database."""
-
-    def find_all(self, run_ids: Sequence[str]) -> dict[str, RunRow]:
-        """`find` of each, by run id; one that is not there is left out."""
 
     def runs(
         self, *, statuses: Sequence[Status] | None = None, reason: str | None = None, limit: int = 1000, after: str = ""

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeGuard
 
-from recovery.claims import HOLDS, World, existing, find, held_while, load, sealing, take, visit
+from recovery.claims import Taken, World, check_head, existing, find, hear, held_while, load, sealing, take, visit
 from recovery.core.child_errors import ChildInDoubt, ChildOpen
 from recovery.core.contracts import Contract, microseconds
 from recovery.core.contradictions import need_a_person
@@ -20,7 +20,6 @@ from recovery.core.entries import JSON, Decision, Opened, OutcomeKind, Override,
 from recovery.core.errors import (
     AnswerPending,
     Diverged,
-    HeadMoved,
     RecoveryError,
     RunDiverged,
     RunFailed,
@@ -91,9 +90,9 @@ async def recover(world: World, run_id: str, if_head: str | None = None) -> Reco
     return await _continue(replace(world, tells=True), await existing(run_id), if_head)
 
 
-async def carry(world: World, row: RunRow) -> Recovered[Any]:
+async def carry(world: World, taken: Taken) -> Recovered[Any]:
     """Bring on a run that was just claimed, and whose workflow is known here. Raises what `recover` raises."""
-    return await visit(world, row, lambda loaded: _obeying(world, loaded))
+    return await visit(world, taken.row, lambda loaded: _obeying(world, loaded, taken), taken.parts)
 
 
 async def look(world: World, run_id: str) -> Recovered[Any]:
@@ -110,7 +109,7 @@ async def look(world: World, run_id: str) -> Recovered[Any]:
 
 async def _continue(world: World, row: RunRow, if_head: str | None = None) -> Recovered[Any]:
     """A settled run's original outcome, or the rest of an unsettled one."""
-    _check_head(row, if_head)
+    check_head(row, if_head)
     if row.status is Status.HELD:
         history = (await load(row.run_id)).history
         if history.held is not None and not await disobeyed(history):
@@ -124,7 +123,7 @@ async def _continue(world: World, row: RunRow, if_head: str | None = None) -> Re
         return _settled(world, loaded.run, loaded.history, against=await _against(world, loaded))
 
     async def rest(loaded: Loaded) -> Recovered[Any]:
-        _check_head(loaded.run, if_head)
+        check_head(loaded.run, if_head)
         return await _obeying(world, loaded)
 
     return await visit(world, row, rest)
@@ -133,29 +132,28 @@ async def _continue(world: World, row: RunRow, if_head: str | None = None) -> Re
 async def _begun(world: World, row: RunRow, first: Opened, workflow: Workflow[..., Any]) -> Recovered[Any]:
     """A run that we have just stored. Whoever gives it up reads its inbox once more."""
     history = fold(row.run_id, [first])
+    await hear(world)
     came = await _go(world, row, history, {}, workflow)
     return came if came.status.settled or not await disobeyed(history) else await _obeying(world, await load(row.run_id))
 
 
-async def _obeying(world: World, loaded: Loaded) -> Recovered[Any]:
-    """Go on with a run that is ours, and again for orders that came meanwhile."""
+async def _obeying(world: World, loaded: Loaded, taken: Taken | None = None) -> Recovered[Any]:
+    """Go on with a run that is ours, and again for orders that came meanwhile. taken: what was read with the run."""
     if loaded.history.ended is not None:  # by its owner, between our look and our claim, of which neither epoch nor lease tells
         return _settled(world, loaded.run, loaded.history, against=await _against(world, loaded))
     while True:
-        loaded = await obeyed(world, loaded)
+        if taken is None or taken.spoken_to:
+            loaded = await obeyed(world, loaded)
         if loaded.history.held is not None:
             return _held(loaded.run, loaded.history.held)
         workflow = world.workflows.of(loaded.run.workflow, loaded.history.version)
         assert workflow is not None, "asked before the claim"
+        if taken is None or taken.parts is None:
+            await hear(world)
         came = await _go(world, loaded.run, loaded.history, loaded.contracts, workflow, restored=loaded.restored)
         if came.status.settled or not await disobeyed(loaded.history):
             return came
-        loaded = await load(loaded.run.run_id)
-
-
-def _check_head(row: RunRow, if_head: str | None) -> None:
-    if if_head is not None and not (if_head and row.head_digest.startswith(if_head)):
-        raise HeadMoved(run_id=row.run_id, found=row.head_digest, expected=if_head)
+        loaded, taken = await load(loaded.run.run_id), None
 
 
 def _held(row: RunRow, held: Override) -> Recovered[Any]:
@@ -199,6 +197,7 @@ async def _go(
         error = machine.stopped.error
         if isinstance(error, RESTS) and await _has_come(row, machine, writer):
             history = (await load(row.run_id)).history if history.past else history
+            await hear(world)
             return await _go(world, writer.row(row), history, contracts, workflow, restored=restored)
         return await _stopped(row, machine, writer, error)
     assert isinstance(came, Raised), "what has an outcome has ended"
@@ -224,7 +223,6 @@ async def _machine(
 ) -> Machine:
     """The state of a run under our claim, as it begins anew."""
     max_wait, answer_wait = world.budget.max_wait, world.budget.max_answer_wait
-    world.hear(frozenset(hold.subject for hold in await Use(HOLDS, alike=True)))
     assert history.opened is not None
     began_us = await Now()
     return Machine(

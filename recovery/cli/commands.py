@@ -111,8 +111,19 @@ def _naming_the_apps_own(output: Output, common: Common, work: Callable[[Output,
         raise RunNotFound(run_id=error.run_id, database=told) from error
 
 
-def _check_fit(run_id: str | None, if_head: str | None, max_wait: float | None, *, every: bool, plan: bool, no_probe: bool) -> None:
+def _check_fit(
+    run_id: str | None,
+    if_head: str | None,
+    max_wait: float | None,
+    concurrency: int | None,
+    *,
+    every: bool,
+    plan: bool,
+    no_probe: bool,
+) -> None:
     """Options that contradict each other. Raises BadParameter."""
+    if concurrency is not None and (plan or not every):
+        raise typer.BadParameter("it belongs to --all without --plan.", param_hint="--concurrency")
     if every and (run_id is not None or if_head is not None):
         raise typer.BadParameter("it takes every run, and --run-id and --if-head belong to one.", param_hint="--all")
     if max_wait is not None and not max_wait >= 0:
@@ -139,6 +150,9 @@ def recover(
         ),
     ] = False,
     no_probe: Annotated[bool, typer.Option("--no-probe", help="With --plan: ask nothing either.")] = False,
+    concurrency: Annotated[
+        int | None, typer.Option("--concurrency", metavar="N", min=1, max=10_000, help="With --all: how many runs at a time; 8.")
+    ] = None,
     if_head: Annotated[
         str | None,
         typer.Option(
@@ -171,16 +185,16 @@ def recover(
         typer.echo(f"recover {recovery.__version__}")
         raise typer.Exit(0)
     if context.invoked_subcommand is not None:
-        if run_id is not None or every or plan or no_probe or no_wait or max_wait is not None or if_head is not None:
+        if run_id is not None or every or plan or no_probe or no_wait or max_wait is not None or if_head is not None or concurrency:
             raise typer.BadParameter(
-                "--run-id, --all, --plan, --no-probe, --if-head, --no-wait and --max-wait belong to `recover --run-id ID` without a command."
+                "--run-id, --all, --plan, --no-probe, --concurrency, --if-head, --no-wait and --max-wait belong to `recover --run-id ID` without a command."
             )
         context.obj = common
         return
     if run_id is None and not every:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(int(ExitCode.USAGE))
-    _check_fit(run_id, if_head, max_wait, every=every, plan=plan, no_probe=no_probe)
+    _check_fit(run_id, if_head, max_wait, concurrency, every=every, plan=plan, no_probe=no_probe)
     chosen = run_id or ""
     wait = timedelta(0) if no_wait else None if max_wait is None else timedelta(seconds=max_wait)
 
@@ -188,7 +202,7 @@ def recover(
         if every:
             from recovery.cli.draining import drain
 
-            return drain(output, common.target(), wait or timedelta(0), plan=plan, probe=not no_probe)
+            return drain(output, common.target(), wait or timedelta(0), at_once=concurrency or 8, plan=plan, probe=not no_probe)
         if plan:
             from recovery.cli.planning import plan as say
 

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from recovery.cli.output import Output
 from recovery.cli.planning import code_of
 from recovery.cli.target import Target
-from recovery.core.entries import Status
+from recovery.core.child_errors import ChildOpen
 from recovery.core.errors import ExitCode
 from recovery.definitions.recovered import Recovered
-from recovery.engine.draining import Drained
+from recovery.engine.bringing import Bringing
+from recovery.engine.draining import Bring, Drained, Stands
 from recovery.engine.draining import drain as drained
 from recovery.operators.planning import Plan
 from recovery.ports import RunRow
@@ -27,15 +28,12 @@ from recovery.ports import RunRow
 if TYPE_CHECKING:
     from recovery.cli.target import AnyEngine
 
-Bring: TypeAlias = Callable[[RunRow], tuple[Status, ExitCode, str]]
 
-
-def drain(output: Output, target: Target, max_wait: timedelta, *, plan: bool, probe: bool) -> ExitCode:
+def drain(output: Output, target: Target, max_wait: timedelta, *, at_once: int, plan: bool, probe: bool) -> ExitCode:
     """Bring on, or plan for, each run that can go on; then say what came of it, and what was left alone."""
     engine = target.looking() if plan else target.engine()
     try:
-        with _finishing() as finish:
-            came = drained(engine, _planning(engine, finish, probe=probe) if plan else _recovering(engine, finish, max_wait))
+        came = drained(engine, _planning(engine, probe=probe) if plan else _recovering(engine, max_wait, at_once))
     finally:
         engine.flush()
     from recovery.console.draining import drained as report
@@ -44,31 +42,33 @@ def drain(output: Output, target: Target, max_wait: timedelta, *, plan: bool, pr
     return came.exit_code
 
 
-@contextmanager
-def _finishing() -> Iterator[Callable[[Any], Any]]:
-    """What an engine's method gave, whichever colour the engine has; all of them on one event loop."""
-    with asyncio.Runner() as runner:
-        yield lambda came: runner.run(came) if asyncio.iscoroutine(came) else came
-
-
-def _recovering(engine: AnyEngine, finish: Callable[[Any], Any], max_wait: timedelta) -> Bring:
+def _recovering(engine: AnyEngine, max_wait: timedelta, at_once: int) -> Bring:
     budget = replace(engine.budget, max_wait=max_wait, max_answer_wait=timedelta(0))
+    world = engine.world(wait_for_owner=timedelta(0), budget=budget)
 
-    def bring(row: RunRow) -> tuple[Status, ExitCode, str]:
-        came: Recovered[Any] = finish(engine.recover(row.run_id, wait_for_owner=timedelta(0), budget=budget))
-        return came.status, came.exit_code, "" if came.error is None else str(came.error)
+    def bring(rows: Iterator[RunRow]) -> Iterator[tuple[RunRow, Callable[[], Stands]]]:
+        for row, result in Bringing(engine, world, at_once).bring(rows):
+            yield row, partial(_stands, result)
 
     return bring
 
 
-def _planning(engine: AnyEngine, finish: Callable[[Any], Any], *, probe: bool) -> Bring:
-    def bring(row: RunRow) -> tuple[Status, ExitCode, str]:
+def _stands(result: Callable[[], Recovered[Any]]) -> Stands:
+    came = result()
+    problem = "" if came.error is None else str(came.error)
+    return Stands(came.status, came.exit_code, problem, for_child=isinstance(came.error, ChildOpen))
+
+
+def _planning(engine: AnyEngine, *, probe: bool) -> Bring:
+    def planned(row: RunRow, finish: Callable[[Any], Any]) -> Stands:
         made: Plan = finish(engine.plan(row.run_id, probe=probe))
-        return (
-            row.status,
-            code_of(made, row.status),
-            "; ".join([*(f"{step.step}: {step.action}" for step in made.steps), made.then]),
-        )
+        told = "; ".join([*(f"{step.step}: {step.action}" for step in made.steps), made.then])
+        return Stands(row.status, code_of(made, row.status), told)
+
+    def bring(rows: Iterator[RunRow]) -> Iterator[tuple[RunRow, Callable[[], Stands]]]:
+        with asyncio.Runner() as runner:  # all of them on one event loop
+            for row in rows:
+                yield row, partial(planned, row, lambda came: runner.run(came) if asyncio.iscoroutine(came) else came)
 
     return bring
 

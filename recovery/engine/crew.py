@@ -38,11 +38,11 @@ class Crew(Protocol):
         """No more is handed over; called when nothing is at work."""
 
 
-def crew(engine: Wiring, size: int, patience: Patience, handing_back: Callable[[], bool]) -> Crew:
+def crew(engine: Wiring, size: int, patience: Patience | None, handing_back: Callable[[], bool]) -> Crew:
     """One for as many procedures at a time. patience: with a database that does not answer. handing_back: whether runs are to be let go where they
     would begin something."""
     surroundings = replace(engine.surroundings(), patience=patience, handing_back=handing_back)
-    return LoopCrew(surroundings) if engine.is_async else ThreadCrew(surroundings, size)
+    return LoopCrew(surroundings, size) if engine.is_async else ThreadCrew(surroundings, size)
 
 
 class ThreadCrew:
@@ -82,11 +82,33 @@ class ThreadCrew:
             del handed, procedure, future  # else an idle thread keeps the last run it had
 
 
-class LoopCrew:
-    """For `async def` workflows: one event loop in a thread of its own."""
+class InlineCrew:
+    """For one `def` workflow at a time: in the thread that hands it over, which waits for it. An interrupt is raised there."""
 
     def __init__(self, surroundings: Surroundings) -> None:
         self._surroundings = surroundings
+
+    def start(self, procedure: Callable[[], Procedure]) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(finish(SyncDriver(self._surroundings).drive(procedure())))
+        except Exception as error:  # noqa: BLE001  # it belongs to whoever waits for the future
+            future.set_exception(error)
+        return future
+
+    def break_off(self) -> None:
+        """Nothing is at work: it was broken off where it was."""
+
+    def close(self) -> None:
+        """There is no thread."""
+
+
+class LoopCrew:
+    """For `async def` workflows: one event loop in a thread of its own."""
+
+    def __init__(self, surroundings: Surroundings, size: int) -> None:
+        self._surroundings = surroundings
+        self._room = asyncio.Semaphore(size)
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._thread = threading.Thread(target=self._turn, name="recovery-worker-loop", daemon=True)
@@ -107,7 +129,8 @@ class LoopCrew:
         assert task is not None
         self._tasks.add(task)
         try:
-            return await AsyncDriver(self._surroundings).drive(procedure())
+            async with self._room:
+                return await AsyncDriver(self._surroundings).drive(procedure())
         finally:
             self._tasks.discard(task)
 

@@ -16,6 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from recovery import reconciler
+from recovery.claims import Taken
 from recovery.core.contracts import microseconds
 from recovery.core.durations import stated
 from recovery.core.entries import Override
@@ -235,8 +236,8 @@ class Worker:
     def _start(self, row: RunRow) -> None:
         world = self._engine.world(budget=self._budget)
         condemned = row.crashes >= self._working.crashes
-        held = partial(quarantine, last_alone=self._watch.is_suspect(row.crashes - 1))
-        procedure = partial(held if condemned else reconciler.carry, world, row)
+        held = partial(quarantine, world, row, last_alone=self._watch.is_suspect(row.crashes - 1))
+        procedure = held if condemned else partial(reconciler.carry, world, Taken(row))
         future = self._crew.start(procedure)
         self._at_work[future] = row
         future.add_done_callback(self._wakes.put)

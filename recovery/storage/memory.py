@@ -41,6 +41,7 @@ from recovery.ports import (
     Wanted,
 )
 from recovery.storage.bell import Bell
+from recovery.storage.one_by_one import OneByOne
 from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealed_words, sealing_of
 from recovery.storage.rooms import Room, subject_of
 from recovery.storage.rules import GOES_ON, check_rises, check_rows, first_taken, is_due, row_of, urgency, wants
@@ -56,7 +57,7 @@ class _Run:
     payloads: set[str] = field(default_factory=set)
 
 
-class MemoryJournal:
+class MemoryJournal(OneByOne):
     """See `ports.Journal` for what each method promises. Durable means: until the process ends."""
 
     url = "memory://"

@@ -31,7 +31,8 @@ from recovery.ports import (
     Stub,
     Wanted,
 )
-from recovery.storage import claiming, due, inbox, payloads, quotas, schedules
+from recovery.several import Stored
+from recovery.storage import claiming, due, inbox, payloads, quotas, schedules, several
 from recovery.storage import statements as say
 from recovery.storage.bell import Bell
 from recovery.storage.database import Database
@@ -134,6 +135,20 @@ class SqlJournal:
 
         now = self._write(claimed)
         return now if now is not None and now.owner is not None and now.owner.token == owner.token else None
+
+    def claim_many(self, seen: Sequence[RunRow], owner: Owner, *, lease_term_us: int, at_us: int) -> list[RunRow]:
+        def claimed() -> list[RunRow]:
+            with self._database.transaction() as connection:
+                return several.claim(connection, seen, owner, lease_term_us=lease_term_us, at_us=at_us)
+
+        return self._write(claimed)
+
+    def load_many(self, run_ids: Sequence[str]) -> dict[str, Stored]:
+        def loaded() -> dict[str, Stored]:
+            with self._database.snapshot() as connection:
+                return several.load(connection, run_ids)
+
+        return self._read(loaded, {})
 
     def due(self, wanted: Wanted) -> Due:
         def listed() -> Due:

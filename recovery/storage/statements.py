@@ -54,8 +54,8 @@ THE_INCARNATION: Final = sa.select(meta.c.incarnation).scalar_subquery()
 
 FIND: Final = sa.select(run).where(run.c.run_id == bindparam("run_id"))
 FIND_ALL: Final = sa.select(run).where(run.c.run_id.in_(bindparam("run_ids", expanding=True)))
-_OF_ROW: Final = ("seq", "kind", "step", "body", "epoch_incarnation", "epoch_n", "token", "digest")
-ROWS: Final = sa.select(*(journal.c[name] for name in _OF_ROW)).where(journal.c.run == bindparam("run")).order_by(journal.c.seq)
+OF_ROW: Final = ("seq", "kind", "step", "body", "epoch_incarnation", "epoch_n", "token", "digest")
+ROWS: Final = sa.select(*(journal.c[name] for name in OF_ROW)).where(journal.c.run == bindparam("run")).order_by(journal.c.seq)
 FIRST_ROWS: Final = (
     sa.select(run.c.run_id, journal)
     .join(journal, journal.c.run == run.c.number)
@@ -312,7 +312,7 @@ def _spoilt(row: sa.RowMapping) -> str | None:
 
 def to_row(row: sa.Row[Any], run_id: str) -> Row:
     """Raises JournalCorrupt for what no digest could be made of."""
-    [made] = to_rows([tuple(getattr(row, name) for name in _OF_ROW)], run_id)
+    [made] = to_rows([tuple(getattr(row, name) for name in OF_ROW)], run_id)
     return made
 
 

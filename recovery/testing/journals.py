@@ -40,6 +40,7 @@ from recovery.ports import (
     Stub,
     Wanted,
 )
+from recovery.storage.one_by_one import OneByOne
 from recovery.storage.opening import glanced
 from recovery.testing.clock import ManualClock
 from recovery.testing.footprints import row_text
@@ -97,7 +98,7 @@ class ProcessClock:
         return shown_us
 
 
-class ProcessJournal:
+class ProcessJournal(OneByOne):
     """`ports.Journal` of one process."""
 
     def __init__(self, journal: Journal, process: Process, host: Host) -> None:

@@ -79,14 +79,15 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--settled", type=int, default=100_000)
     parser.add_argument("--open", type=int, default=1_000)
+    parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--idle", type=float, default=10)
     given = parser.parse_args()
     measured: dict[str, Any] = {"settled": given.settled, "open": given.open, "processors": os.cpu_count()}
     with tempfile.TemporaryDirectory() as directory:
         engine = filled(Path(directory) / "plan.db", given.settled, given.open)
         for name, bring in (
-            ("plan_all", _planning(engine, lambda came: came, probe=True)),
-            ("recover_all", _recovering(engine, lambda came: came, timedelta(0))),
+            ("plan_all", _planning(engine, probe=True)),
+            ("recover_all", _recovering(engine, timedelta(0), given.at_once)),
         ):
             wall, cpu, came = timed(lambda bring=bring: drain(engine, bring))  # type: ignore[misc]
             measured[name] = {"runs": len(came.brought), "seconds": round(wall, 3), "processor_seconds": round(cpu, 3)}

@@ -57,6 +57,8 @@ def test_a_run_whose_workflow_is_not_here_stops_no_other(place: Place) -> None:
 
 def test_all_takes_no_run_id_and_belongs_to_no_command(place: Place) -> None:
     assert "--run-id" in place.recover("--all", "--run-id", "o1").err
+    for alone in (("--all", "--plan"), ("--run-id", "o1")):
+        assert "--concurrency" in place.recover(*alone, "--concurrency", "2").err
     ended = place.recover("--all", "runs")
     assert (ended.code, "belong to" in ended.err) == (2, True)
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from recovery import AsyncEngine, AsyncRun, Call, Engine, Lease, Run, contracts, effect, workflow
+from recovery.claims import Taken
 from recovery.core.entries import Status
 from recovery.core.errors import DefinitionError, InvalidName, RunInputDiffers, StoreUnavailable
 from recovery.drivers.patience import Patience
@@ -401,7 +402,7 @@ def test_a_run_that_its_owner_settled_between_a_look_and_a_claim_is_not_settled_
     claimed = journal.claim(seen, Owner("another worker"), lease_term_us=30_000_000, at_us=seen.updated_at_us)
     assert claimed is not None
     hands = crew(engine, 1, Patience(None), lambda: False)
-    came = hands.start(partial(carry, engine.world(), claimed)).result(60)
+    came = hands.start(partial(carry, engine.world(), Taken(claimed))).result(60)
     hands.close()
     after = journal.load("a")
     assert after is not None
