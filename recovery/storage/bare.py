@@ -1,20 +1,24 @@
-"""Bare statements: what SQLite's driver is told on the hot path, without what Core does anew for each execution.
+"""Bare statements: what SQLite's driver is told on the hot path, without what Core and its pool do anew for each use.
 
-Owns the driver's own cursor in a transaction, and the way from a driver's error to the one that Core would have raised, so that whoever tells faults apart
-sees no difference. Knows no statement. Invariant: it is a connection of the same pool, and a transaction that was not committed is rolled back.
+Owns the way to the driver's own cursor, and the way from a driver's error to the one that Core would have raised, so that whoever tells faults apart
+sees no difference. Knows no statement but those that begin and end a transaction. Invariants: it is the connection of the pool that Core uses, with the settings
+that it was opened with, used while it lies there; and a transaction that was not committed is rolled back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy import event
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DBAPIError
 
+from recovery.storage.leaving import keep
 from recovery.storage.sqlite_library import LIBRARY
+
+T = TypeVar("T")
 
 _DIALECT: Final = sqlite.dialect()
 
@@ -24,23 +28,6 @@ def cursor_of(connection: sa.Connection) -> Any:
     return connection.connection.cursor()
 
 
-@contextmanager
-def bare(engine: sa.Engine) -> Iterator[Any]:
-    """The driver's own cursor in a write transaction, which is rolled back at the end of the block unless it was committed."""
-    connection = engine.raw_connection()
-    try:
-        cursor = connection.cursor()
-        execute(cursor, "BEGIN IMMEDIATE")
-        yield cursor
-    finally:
-        connection.close()  # to the pool, which rolls back what is open
-
-
-def commit(cursor: Any) -> None:
-    """Durable on return."""
-    execute(cursor, "COMMIT")
-
-
 def execute(cursor: Any, text: str, parameters: Sequence[Any] = ()) -> int:
     """How many rows it changed."""
     try:
@@ -48,3 +35,52 @@ def execute(cursor: Any, text: str, parameters: Sequence[Any] = ()) -> int:
     except LIBRARY.Error as error:
         raise DBAPIError.instance(text, tuple(parameters), error, LIBRARY.Error, hide_parameters=True, dialect=_DIALECT) from error
     return cursor.rowcount  # type: ignore[no-any-return]
+
+
+class Bare:
+    """The one connection of a pool, for whoever holds the lock under which alone the pool is used: taking it out and putting it back costs more than a statement."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        """After the listeners that set up a connection: one that they refuse is never used."""
+        self._engine = engine
+        self._record: Any = None
+        self._cursor: Any = None
+        event.listen(engine, "connect", self._connected)
+        event.listen(engine, "close", self._closed)
+
+    def committed(self, written: Callable[[Any], T]) -> T:
+        """What `written` said, given a cursor in a write transaction. That is durable then; but after False or None all of it is rolled back."""
+        cursor = self._cursor or self._connect()
+        try:
+            execute(cursor, "BEGIN IMMEDIATE")
+            said = written(cursor)
+            told: object = said  # which pyright does not narrow
+            if told is not False and told is not None:
+                execute(cursor, "COMMIT")
+            return said
+        finally:
+            if cursor.connection.in_transaction:
+                self._roll_back(cursor)
+
+    def forked(self) -> None:
+        """In a child: what was the parent's is neither used nor let go of."""
+        keep((self._record, self._cursor))
+        self._record = self._cursor = None
+
+    def _connect(self) -> Any:
+        self._engine.raw_connection().close()  # back to the pool
+        assert self._cursor is not None, "it is connected"
+        return self._cursor
+
+    def _connected(self, connection: Any, record: Any) -> None:
+        self._record, self._cursor = record, connection.cursor()
+
+    def _closed(self, _connection: Any, record: Any) -> None:
+        if record is self._record:
+            self._record = self._cursor = None
+
+    def _roll_back(self, cursor: Any) -> None:
+        try:
+            cursor.execute("ROLLBACK")
+        except LIBRARY.Error:  # raised is what came before it
+            self._record.invalidate()  # which closes it, and gives up the file's lock

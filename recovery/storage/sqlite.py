@@ -13,7 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 from weakref import WeakSet
 
@@ -26,7 +27,8 @@ from recovery.forks import watch
 from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import inbox, payloads
 from recovery.storage import statements as say
-from recovery.storage.bare import bare, commit, cursor_of
+from recovery.storage.alone import alone_at
+from recovery.storage.bare import Bare, cursor_of
 from recovery.storage.faults import MIGRATE, MIGRATE_OR_SAY_WHERE, passing
 from recovery.storage.filesystems import refuse_network
 from recovery.storage.leaving import leave
@@ -35,10 +37,12 @@ from recovery.storage.place import tables_at
 from recovery.storage.schema import VERSION, evidence, hold
 from recovery.storage.schema import run as run_table
 from recovery.storage.sqlite_library import LIBRARY, warn_once
-from recovery.storage.together import ordinary, together_at
+from recovery.storage.together import is_ordinary, ordinary, together_at
 from recovery.storage.turns import Turns
 from recovery.storage.urls import Address, is_file, sqlite_path
 from recovery.storage.version import schema_version
+
+T = TypeVar("T")
 
 BUSY_TIMEOUT_MS: Final = 10_000
 CHECKPOINT_PAGES: Final = 4000  # of the log; larger than the default, so that a busy writer is interrupted less often
@@ -80,13 +84,14 @@ class SqliteDatabase:
             "sqlite+pysqlite", database=f"file:{quote(str(self._path))}", query={"mode": "rw", "uri": "true"}
         )
         self._tables = tables_at(address.place)
-        self._together = together_at(address.place)
+        self._together, self._alone = together_at(address.place), alone_at(address.place)
         self._create = create
         self._lock = threading.RLock()  # one writer per process; the file's own lock holds off other processes
         self._turns = Turns(self._path, BUSY_TIMEOUT_MS / 1000)
         self._ready = False
         self._writing: WeakSet[Any] = WeakSet()  # the pool's records of connections that write
         self._writer = self._engine("BEGIN IMMEDIATE", self._writer_connected, pool_size=1, max_overflow=0)
+        self._bare = Bare(self._writer)
         self._reader = self._engine("BEGIN", self._connected, pool_size=4, max_overflow=16)
         watch(self)
 
@@ -168,6 +173,7 @@ class SqliteDatabase:
         self._turns.forked()
         leave(self._reader)
         leave(self._writer)
+        self._bare.forked()
 
     # -- schema --------------------------------------------------------------------------------------------------------
 
@@ -227,18 +233,14 @@ class SqliteDatabase:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def open_together(self, batch: Sequence[NewRun]) -> int | None:
-        with self._lock, self._turns.turn(), bare(self._writer) as cursor:
-            incarnation = self._together.opened(cursor, batch)
-            if incarnation is not None:
-                commit(cursor)
-        return incarnation
+        return self._committed(partial(self._together.opened, batch=batch))
 
     def open_run(self, new: NewRun) -> bool:
         with self.writing() as connection:
             number = connection.execute(_INSERT_RUN, say.new_run_columns(new)).scalar()
             if number is None:
                 return False
-            self._together.rows(cursor_of(connection), ((new.run_id, row) for row in new.rows))
+            self._alone.rows(cursor_of(connection), new.run_id, new.rows)
             payloads.refer(connection, ((number, item) for item in new.payloads))
             return True
 
@@ -250,21 +252,23 @@ class SqliteDatabase:
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         """One transaction for the batch; a member that is refused writes nothing and does not disturb the others."""
-        together = ordinary(batch)
-        if len(together) == len(batch) and self._append_together(together):
+        if len(batch) == 1 and is_ordinary(batch[0]):
+            together: Sequence[Append] = batch
+            written = partial(self._alone.written, member=batch[0])
+        else:
+            together = ordinary(batch)
+            written = partial(self._together.written, members=together)
+        if len(together) == len(batch) and self._committed(written):
             return [Appended()] * len(batch)
         with self.writing() as connection:
-            written = len(together) < len(batch) and self._written_together(connection, together)
-            done = {member.run_id for member in together} if written else frozenset()
+            some = len(together) < len(batch) and self._written_together(connection, together)
+            done = {member.run_id for member in together} if some else frozenset()
             return [Appended() if member.run_id in done else self._append_one(connection, member) for member in batch]
 
-    def _append_together(self, members: Sequence[Append]) -> bool:
-        """Append what nothing stands in the way of, which is nearly everything, at the cost of little more than SQLite's own. False: nothing was written."""
-        with self._lock, self._turns.turn(), bare(self._writer) as cursor:
-            if not self._together.written(cursor, members):
-                return False
-            commit(cursor)
-        return True
+    def _committed(self, written: Callable[[Any], T]) -> T:
+        """Commit what nothing stands in the way of, which is nearly everything, at the cost of little more than SQLite's own. False or None: nothing was written."""
+        with self._lock, self._turns.turn():
+            return self._bare.committed(written)
 
     def _written_together(self, connection: sa.Connection, members: Sequence[Append]) -> bool:
         """The same within a transaction that has more to write."""
@@ -285,7 +289,7 @@ class SqliteDatabase:
                 )
             return reason
         payloads.refer(connection, ((number, item) for item in member.payloads))
-        self._together.alone(cursor_of(connection), member)
+        self._alone.brought(cursor_of(connection), member)
         inbox.tell(connection, member.words)
         return Appended()
 

@@ -73,10 +73,15 @@ def _runs(columns: tuple[str, ...]) -> str:
     return _RUNS.replace(":columns", ", ".join(columns))
 
 
+def is_ordinary(member: Append) -> bool:
+    """Whether it brings nothing that takes more to write."""
+    return not member.payloads and not member.words
+
+
 def ordinary(batch: Sequence[Append]) -> list[Append]:
-    """The members that may be written together: one for each run, and none of what it takes more to write."""
+    """The members that may be written together: one for each run, and each of them ordinary."""
     runs = Counter(member.run_id for member in batch)
-    return [member for member in batch if not member.payloads and not member.words and runs[member.run_id] == 1]
+    return [member for member in batch if is_ordinary(member) and runs[member.run_id] == 1]
 
 
 _INCARNATION: Final = "SELECT incarnation FROM {meta}"
@@ -117,12 +122,6 @@ class Together:
             for run_id, row in rows
         ]
         return self._said(cursor, _ROWS, said) == len(said)
-
-    def alone(self, cursor: Any, member: Append) -> None:
-        """Write what a member brings beside its fence, which has matched, and its keys' owner, who is the member's step."""
-        self._said(cursor, _KEYS, _keys_of(member))
-        self._agree(cursor, [member])
-        self.rows(cursor, ((member.run_id, row) for row in member.rows))
 
     def _fenced(self, cursor: Any, members: Sequence[Append]) -> bool:
         at_work = [member for member in members if _is_at_work(member)]

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 try:
     import fcntl
@@ -36,18 +35,26 @@ class Turns:
         self._waiting: set[int] = set()  # those whose threads still do, which close them
         self._impossible = fcntl is None
 
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Have one's turn during the block, if there can be turns and nobody keeps one for too long."""
+    def turn(self) -> Self:
+        """What to be `with`: one's turn during the block, if there can be turns and nobody keeps one for too long."""
+        return self
+
+    def __enter__(self) -> None:
         try:
             self._take()
-            yield
-        finally:
-            if self._waited is not None:
-                _given_back(self._waited)
-                self._waited = None
-            elif self._mine is not None:
-                _let_go(self._mine)
+        except BaseException:  # an interruption may come when it was taken; raised again
+            self._give_back()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._give_back()
+
+    def _give_back(self) -> None:
+        if self._waited is not None:
+            _given_back(self._waited)
+            self._waited = None
+        elif self._mine is not None:
+            _let_go(self._mine)
 
     def drop(self) -> None:
         """Give up everything, wherever a broken call has left it. Safe to repeat."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recovery.storage import open_journal, together
+from recovery.storage import alone, open_journal, together
 from recovery.storage.place import Place
 from recovery.storage.postgres import APPEND, PostgresDatabase, _parameters
 from recovery.storage.sql import SqlJournal
@@ -61,4 +61,14 @@ def test_a_batch_on_sqlite_looks_each_run_up_by_its_name(sqlite_url: str, analyz
             [read] = [step.detail for step in steps if "run" in step.detail]
             assert read.startswith("SEARCH run USING")
             assert read.endswith("(run_id=?)")
+        for text in said_alone():
+            steps = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", (None,) * text.count("?")).all()
+            reads = {step.detail for step in steps if " run " in step.detail}
+            assert len(reads) == 1
+            assert reads.pop().startswith("SEARCH run USING")
     journal.close()
+
+
+def said_alone() -> Iterator[str]:
+    there = alone.alone_at(Place())
+    yield from (there._fence, there._fence_at_work, *there._rows, there._link)

@@ -18,7 +18,7 @@ from typing import Any
 from recovery import Call, claims
 from recovery.drivers import asking
 from recovery.ports import Append, Appended
-from recovery.storage import sqlite, together
+from recovery.storage import alone, sqlite
 from tests.crash.worker import main
 
 
@@ -39,15 +39,15 @@ def unwritten() -> None:
 
 
 def freezing() -> None:
-    written = together.Together.written
+    written = alone.Alone.written
 
-    def freeze(self: Any, cursor: Any, members: Sequence[Append]) -> bool:
-        found = written(self, cursor, members)
-        if any(row.kind == "intent" for member in members for row in member.rows):
+    def freeze(self: Any, cursor: Any, member: Append) -> bool:
+        found = written(self, cursor, member)
+        if any(row.kind == "intent" for row in member.rows):
             os.kill(os.getpid(), signal.SIGSTOP)
         return found
 
-    together.Together.written = freeze
+    alone.Alone.written = freeze
 
 
 def impatient() -> None:
