@@ -14,7 +14,7 @@ from typing import Any
 
 from recovery.core.drawing import decided, drawn, read
 from recovery.core.effect_errors import EffectInterrupted, KeyReused
-from recovery.core.entries import BRANCHES, FIRED, FORMS, NOW, PATCHED, Decision, Entry, Status, latest_us
+from recovery.core.entries import BRANCHES, FIRED, FORMS, NOW, PATCHED, Decision, Entry, Status, latest_us, step_of
 from recovery.core.errors import (
     DecisionFailed,
     Diverged,
@@ -329,6 +329,19 @@ class Execution:
         finally:
             if self._branched:
                 await Leave()
+
+    async def write(self, entry: Entry, *, rides: bool = False) -> None:
+        """As `append`, of one entry of a run that goes on. Nearly always nothing else becomes durable with it, and nobody else appends."""
+        if self._branched or self._unsaid or self.noted or self.rests or self.history.overrides:
+            await self.append(step_of(entry), [entry], rides=rides)
+            return
+        rides = rides and self.stands is Status.RUNNING
+        await self._stored(Append((entry,), Status.RUNNING, rides=rides))
+        self._riding = rides
+        self.stands, self.looks_us = Status.RUNNING, None
+        self.history.add(entry)
+        if not rides:
+            self.durable = self.history.length
 
     async def flush(self) -> None:
         """Make durable what rides: nothing waits, chooses or leaves on top of it. Raises Unwind."""

@@ -46,16 +46,9 @@ from recovery.core.judgement import Judgement, conclude
 from recovery.core.kin import Kin
 from recovery.core.mail import Mail
 from recovery.core.misfits import asked_effect, other_meaning, other_request
-from recovery.core.operations import (
-    Ask,
-    Cancel,
-    Close,
-    HoldContract,
-    Now,
-    Send,
-    Sleep,
-)
+from recovery.core.operations import Ask, Cancel, Close, HoldContract, Now, Send, Sleep
 from recovery.core.orders import check_wanted, heed, ordered
+from recovery.core.ordinary import course_of, made_of, outright
 from recovery.core.policy import Budget
 from recovery.core.request import Request, holding
 from recovery.core.resting import Rest
@@ -85,7 +78,7 @@ class Machine(Execution):
     heard: orders about the run, as they were last read; those that its history has not taken in yet are, at its next step.
     requests: what the workflow asked for, by step; of a step that is forgotten, what it has in common with others of its effect.
     kin: its children. mail: what it waits for from outside. memory: what it has behind it.
-    straight: whether ordinary steps are judged by what was said of the first of their kind. Only tests, which compare, say no.
+    straight: whether ordinary steps go the one way of theirs (`ordinary`). Who only reads says no, and tests, which compare.
     tells: whether somebody is told what was concluded of each step; else `judgements` stays empty.
     """
 
@@ -105,12 +98,12 @@ class Machine(Execution):
     mail: Mail = field(default_factory=Mail)
     memory: Memory = field(default_factory=Memory)
     straight: ClassVar[bool] = True
-    _me: str = field(init=False, default="")  # the epoch, as it is written
-    _foreseen: Straight = field(init=False, default_factory=Straight)
+    me: str = field(init=False, default="")  # the epoch, as it is written
+    foreseen: Straight = field(init=False, default_factory=Straight)
 
     def __post_init__(self) -> None:
         Execution.__post_init__(self)  # super() does not work in a slotted dataclass
-        self._me = str(self.epoch)
+        self.me = str(self.epoch)
 
     @property
     def calls(self) -> dict[str, Any]:
@@ -161,9 +154,8 @@ class Machine(Execution):
         while (now_us := await Now()) < due_us:
             self.rests[branch] = rest
             if self.deadline_us is not None and due_us > self.deadline_us:
-                if self.understated(
-                    branch, rest, now_us
-                ):  # another branch wrote last that the run goes on: said again, for whoever lists what is due
+                # Another branch wrote last that the run goes on: said again, for whoever lists what is due.
+                if self.understated(branch, rest, now_us):
                     await self.append(step, [replace(timer, at_us=now_us)], *rest)
                 raise self.stop(TimerPending(run_id=self.history.run_id, step=step, next_look=iso(due_us)), branch)
             await self.flush()
@@ -183,21 +175,28 @@ class Machine(Execution):
             self.contracts.setdefault(request.contract.digest, request.contract)
             self.requests[step] = request
         if given is not None:
-            return await self._returned(given)
-        if recorded is None or is_anew(recorded):
-            draft = EffectStep(seq=0, intent=request.intent(step, await Now()))
-            return await self._returned(await self._settle(request, draft, draft.intent))
-        if not isinstance(recorded, EffectStep):
+            settled = given
+        elif recorded is None or is_anew(recorded):
+            settled = await self._new(step, request, await Now())
+        elif not isinstance(recorded, EffectStep):
             recorded_as = FORMS[recorded.decision.form]
             raise self.diverge(step, recorded_as, f"effect {request.effect}", asked_effect(step, request))
-        if (differs := other_meaning(recorded, request)) is not None:
+        elif (differs := other_meaning(recorded, request)) is not None:
             raise self.diverge(step, *differs, asked_effect(step, request))
-        return await self._returned(await self._settle(request, recorded, None))
-
-    async def _returned(self, settled: Settled) -> Settled:
+        else:
+            settled = await self._settle(request, recorded, None)
         if self._gates:
             await self.turn(settled.step)
         return settled
+
+    async def _new(self, step: str, request: Request, now_us: int) -> Settled:
+        """Nothing is recorded of the step yet."""
+        course = course_of(self, step, request) if self.straight else None
+        if course is None:
+            draft = EffectStep(seq=0, intent=request.intent(step, now_us))
+            return await self._settle(request, draft, draft.intent)
+        came = await outright(self, step, request, course, now_us)
+        return came if isinstance(came, Settled) else await self._settle(request, made_of(self, step), came)
 
     async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
         """Judge, act, observe, until the step is settled. `pending` is known here and not durable yet."""
@@ -252,7 +251,7 @@ class Machine(Execution):
         if isinstance(pending, Intent):
             check_wanted(self, effect.step)
         situation = self.situation(request, effect, await Now() if now_us is None or waited else now_us)
-        judgement = self._foreseen.judge(effect, situation, fresh) if self.straight else None
+        judgement = self.foreseen.judge(effect, situation, fresh) if self.straight else None
         return conclude(effect, situation, fresh) if judgement is None else judgement
 
     def differs(self, effect: EffectStep, request: Request) -> Unwind:
@@ -294,14 +293,13 @@ class Machine(Execution):
             purpose=CANCELLING if judgement.cancels else judgement.action.value,
             sent_at_us=now_us,
             send_until_us=judgement.next_look_us,
-            epoch=self._me,
+            epoch=self.me,
         )
         if isinstance(pending, Intent):
             await self.append(effect.step, [request.intent(effect.step, pending.at_us, attempt)])
         else:
             await self.append(effect.step, [pending, attempt] if pending else [attempt])
-        made = self.history.steps[effect.step]
-        assert isinstance(made, EffectStep)
+        made = made_of(self, effect.step)
         answer = await self._leave(request, made, attempt)
         source = {CLOSING: Source.CLOSE, CANCELLING: Source.CANCEL}.get(attempt.purpose, Source.REPLY)
         reply = await self._observed(effect.step, answer, source, asked_at_us=now_us, attempt=attempt.number)
@@ -326,7 +324,7 @@ class Machine(Execution):
             observed_at_us=await Now(),
             answer=answer,
             attempt=attempt,
-            epoch=self._me,
+            epoch=self.me,
         )
 
     async def _record(

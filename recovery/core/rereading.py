@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from recovery.core.entries import Decision, Entry, Intent, Observation, Settled, Status
 from recovery.core.errors import RunUnsettled
@@ -23,6 +23,7 @@ from recovery.core.request import Request
 class Rereading(Machine):
     """A machine that only reads. `found`: the requests of the settled effects that the code still asks for the same way, by step."""
 
+    straight: ClassVar[bool] = False
     found: dict[str, Request] = field(default_factory=dict)
     mail: Mail = field(default_factory=lambda: Mail(dry=True))
 

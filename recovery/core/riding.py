@@ -24,13 +24,18 @@ def may_ride(effect: EffectStep, settled: Settled, contract: Contract, timing: T
     horizon_us: how much later its key must still be good for a re-send. Whatever else would keep that from being made, or from being answered
     with the same, makes the settlement durable at once: that nobody wants it any more by then, that no attempt is left, or that there was more
     evidence than the one reply to the one attempt."""
-    reply = settled.observation
-    if reply is None or settled.heuristic or settled.reconstructed or not _is_only(effect, reply):
-        return False
-    if not _replays(contract, settled.outcome) or _attempts_max(effect, budget) < 2:
+    if not comes_again(effect, settled, contract, budget):
         return False
     ends = (timing.not_after_us, valid_until_us(effect, contract), effect.intent.attempts_until_us)
     return timing.not_after_us is not None and settled.at_us + horizon_us < min(at_us for at_us in ends if at_us is not None)
+
+
+def comes_again(effect: EffectStep, settled: Settled, contract: Contract, budget: Budget) -> bool:
+    """Whether a re-send would bring this outcome again, as it was, while its key is remembered."""
+    reply = settled.observation
+    if reply is None or settled.heuristic or settled.reconstructed or not _is_only(effect, reply):
+        return False
+    return _replays(contract, settled.outcome) and _attempts_max(effect, budget) >= 2
 
 
 def _is_only(effect: EffectStep, reply: Observation) -> bool:

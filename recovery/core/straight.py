@@ -17,6 +17,7 @@ from recovery.core.entries import Answered, AnswerKind, Attempt, Intent, Observa
 from recovery.core.history import EffectStep, Noted
 from recovery.core.judgement import Judgement, conclude
 from recovery.core.policy import Budget
+from recovery.core.riding import comes_again
 from recovery.core.rows import Action
 from recovery.core.timing import SENDING, Situation, Timing
 
@@ -25,13 +26,14 @@ COURSES_KEPT: Final = 256
 
 class Course(NamedTuple):
     """What the straight steps of one kind have in common. sending: the judgement of one that was not attempted; adopting: of one whose only attempt
-    has brought its outcome, sent at moment 0."""
+    has brought its outcome, sent at moment 0. rides_for_us: for how long from then its outcome would be learnt again by a re-send; None: it would not."""
 
     sending: Judgement
     adopting: Judgement
     outcome: Settled
     lasts_us: int
     valid_for_us: int | None
+    rides_for_us: int | None
 
 
 class Kind(NamedTuple):
@@ -60,17 +62,20 @@ def course_of(kind: Kind, contract: Contract, budget: Budget) -> Course | None:
         step="", effect="", environment="", scope="", key="", fingerprint="", arguments=None, contract=kind.digest, at_us=0,
         timeout_us=kind.timeout_us,
     )  # fmt: skip
-    sending = conclude(EffectStep(0, intent), situation)
-    if contract.stable_fields or sending.action is not Action.SEND:
+    begins = conclude(EffectStep(0, intent), situation)
+    if contract.stable_fields or begins.action is not Action.SEND:
         return None
     attempt = Attempt(step="", number=1, purpose=SENDING, sent_at_us=0, send_until_us=kind.timeout_us, epoch="")
     found = Answered(kind=AnswerKind.FOUND)
     reply = Observation(step="", source=Source.REPLY, asked_at_us=0, observed_at_us=0, answer=found, attempt=1)
-    adopting = conclude(EffectStep(1, intent, [attempt]), situation, reply)
-    outcome = adopting.settlement
-    if outcome is None or outcome.outcome is not OutcomeKind.APPLIED:
+    sent = EffectStep(1, intent, [attempt])
+    ends = conclude(sent, situation, reply)
+    settled = ends.settlement
+    if settled is None or settled.outcome is not OutcomeKind.APPLIED:
         return None
-    return Course(sending, adopting, outcome, kind.timeout_us, contract.valid_for_us)
+    again = comes_again(sent, settled, contract, budget)
+    rides_for_us = ends.timing.not_after_us if again else None
+    return Course(begins, ends, settled, kind.timeout_us, contract.valid_for_us, rides_for_us)
 
 
 @dataclass(slots=True)
@@ -87,19 +92,23 @@ class Straight:
             return None
         if situation.replay_fingerprint not in {None, intent.fingerprint} or step.settled is not None or step.observations:
             return None
-        if situation.budget is not self._budget:
-            self._budget, self._courses = situation.budget, {}
         contract = situation.contracts[0]
         kind = Kind(contract.digest, intent.timeout_us, situation.can_probe, situation.can_close, situation.same_bytes)
-        if kind not in self._courses:
-            self._courses[kind] = course_of(kind, contract, situation.budget)
-        course = self._courses[kind]
+        course = self.course(kind, contract, situation.budget)
         if course is None:
             return None
-        return _begun(course, step, situation.now_us) if fresh is None else _answered(course, step, fresh, situation.now_us)
+        return begun(course, step, situation.now_us) if fresh is None else answered(course, step, fresh, situation.now_us)
+
+    def course(self, kind: Kind, contract: Contract, budget: Budget) -> Course | None:
+        """What steps of a kind have in common; None where they have nothing in common that is known beforehand."""
+        if budget is not self._budget:
+            self._budget, self._courses = budget, {}
+        if kind not in self._courses:
+            self._courses[kind] = course_of(kind, contract, budget)
+        return self._courses[kind]
 
 
-def _begun(course: Course, step: EffectStep, now_us: int) -> Judgement | None:
+def begun(course: Course, step: EffectStep, now_us: int) -> Judgement | None:
     """Of a step that nobody has attempted, and that is wanted now."""
     intent = step.intent
     if step.seq or step.attempts or step.overrides or intent.deadline_us is not None or intent.attempts_max == 0:
@@ -111,9 +120,14 @@ def _begun(course: Course, step: EffectStep, now_us: int) -> Judgement | None:
     )
     if any(end_us is not None and now_us >= end_us for end_us in ends):
         return None
+    return sending(course, intent.step, now_us)
+
+
+def sending(course: Course, step: str, now_us: int) -> Judgement:
+    """The judgement of a step that is sent now."""
     known = course.sending
     return Judgement(
-        step=intent.step,
+        step=step,
         at_us=now_us,
         facts=known.facts,
         row=known.row,
@@ -126,30 +140,42 @@ def _begun(course: Course, step: EffectStep, now_us: int) -> Judgement | None:
     )
 
 
-def _answered(course: Course, step: EffectStep, reply: Observation, now_us: int) -> Judgement | None:
+def answered(course: Course, step: EffectStep, reply: Observation, now_us: int) -> Judgement | None:
     """Of a step whose first attempt was answered with its outcome, which is not durable yet."""
-    answer = reply.answer
-    if answer.kind is not AnswerKind.FOUND or not answer.original or reply.source is not Source.REPLY or reply.attempt != 1:
-        return None
-    if len(step.attempts) != 1 or step.verdicts or answer.fingerprint not in {"", step.intent.fingerprint}:
+    if reply.source is not Source.REPLY or reply.attempt != 1 or len(step.attempts) != 1 or step.verdicts:
         return None
     attempt = step.attempts[0]
     if attempt.purpose != SENDING or attempt.send_until_us - attempt.sent_at_us != course.lasts_us:
         return None
-    known, outcome = course.adopting, course.outcome
-    settled = Settled(
-        step=step.intent.step,
+    settled = outcome(course, step.intent, reply, now_us)
+    return None if settled is None else adopting(course, attempt, settled)
+
+
+def outcome(course: Course, intent: Intent, reply: Observation, now_us: int) -> Settled | None:
+    """What the reply to the only attempt settles the step with; None where it is another answer than its outcome."""
+    answer = reply.answer
+    if answer.kind is not AnswerKind.FOUND or not answer.original or answer.fingerprint not in {"", intent.fingerprint}:
+        return None
+    known = course.outcome
+    return Settled(
+        step=intent.step,
         outcome=OutcomeKind.APPLIED,
         at_us=now_us,
         value=answer.value,
-        row=outcome.row,
-        reason=outcome.reason,
-        assumptions=outcome.assumptions,
+        row=known.row,
+        reason=known.reason,
+        assumptions=known.assumptions,
         observation=reply,
     )
+
+
+def adopting(course: Course, attempt: Attempt, settled: Settled) -> Judgement:
+    """The judgement of a step whose only attempt has brought this outcome."""
+    known, reply = course.adopting, settled.observation
+    assert reply is not None, "what it rests on"
     return Judgement(
-        step=step.intent.step,
-        at_us=now_us,
+        step=settled.step,
+        at_us=settled.at_us,
         facts=known.facts,
         row=known.row,
         next_look_us=None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from recovery.claims import World
 from recovery.core.entries import Decision, Entry, Intent, Observation, Settled, Status
@@ -30,6 +30,7 @@ from recovery.storage.reading import Loaded
 class Rehearsal(Machine):
     """A machine that stops where it would act. `then`: what would follow."""
 
+    straight: ClassVar[bool] = False
     then: str = ""
     mail: Mail = field(default_factory=lambda: Mail(dry=True))
 

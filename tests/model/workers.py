@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from recovery.core.contracts import Contract
 from recovery.core.entries import Answered, Attempt, Entry, Intent, Observation, Opened, Settled, Source, Verdict
@@ -35,14 +35,13 @@ class Violated(AssertionError):
 
 
 @dataclass(slots=True)
-class Watched(Machine):
-    """The machine in a situation that the workflow face cannot bring about yet."""
+class Unwanted(Machine):
+    """The machine in a situation that the workflow face cannot bring about yet, which is no ordinary one."""
 
-    wanted: bool = True
+    straight: ClassVar[bool] = False
 
     def situation(self, request: Request, effect: EffectStep, now_us: int) -> Situation:
-        situation = Machine.situation(self, request, effect, now_us)
-        return replace(situation, wanted=self.wanted)
+        return replace(Machine.situation(self, request, effect, now_us), wanted=False)
 
 
 class Flags(NamedTuple):
@@ -171,15 +170,14 @@ class Workers:
         finally:
             procedure.close()
 
-    def _machine(self, journal: int, flags: Flags) -> Watched:
-        return Watched(
+    def _machine(self, journal: int, flags: Flags) -> Machine:
+        return (Machine if flags.wanted else Unwanted)(
             history=self.journals.history(journal),
             epoch=flags.epoch,
             budget=self.budget,
             deadline_us=None,
             contracts={self.contracts[0].digest: self.contracts[0]},
             restored=flags.incarnation > 0,
-            wanted=flags.wanted,
             same_bytes=not flags.upgraded,
         )
 
@@ -190,7 +188,7 @@ class Workers:
             can_cancel=self.can_cancel,
         )  # fmt: skip
 
-    def _drive(self, machine: Watched, procedure: Coroutine[Op[Any], Any, Settled], journal: int, now: int) -> Stretch:
+    def _drive(self, machine: Machine, procedure: Coroutine[Op[Any], Any, Settled], journal: int, now: int) -> Stretch:
         feed: Any = None
         self._at, self._appends = journal, 0
         for _ in range(OPERATIONS_MAX):
@@ -210,7 +208,7 @@ class Workers:
         """An intent is written under the first contract, whatever later code says."""
         return replace(entry, contract=self.contracts[0].digest) if isinstance(entry, Intent) else entry
 
-    def _asked(self, machine: Watched, operation: Op[Any], now: int) -> Stretch:
+    def _asked(self, machine: Machine, operation: Op[Any], now: int) -> Stretch:
         step = self.journals.step(self._at)
         match operation:
             case Send(attempt=attempt) | Close(attempt=attempt) | Cancel(attempt=attempt):
@@ -226,10 +224,10 @@ class Workers:
                 return self._ended(machine, "sleep", until=until)
         raise AssertionError(operation)
 
-    def _parked(self, machine: Watched) -> Stretch:
+    def _parked(self, machine: Machine) -> Stretch:
         return self._ended(machine, "park")
 
-    def _ended(self, machine: Watched, ends: str, **more: Any) -> Stretch:
+    def _ended(self, machine: Machine, ends: str, **more: Any) -> Stretch:
         rows = tuple((KEPT if judgement is None else judgement.row).name for _, judgement in machine.judgements)
         return Stretch(journal=self._at, ends=ends, rows=rows, appended=self._appends, **more)
 
