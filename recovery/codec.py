@@ -36,6 +36,7 @@ INTEGER_MAX: Final = 2**53 - 1  # beyond it JSON numbers lose digits in most rea
 
 _INT: Final = "$int"  # {"$int": "9007199254740993"}: an integer beyond INTEGER_MAX, in decimal
 _CONFIG: Final = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+_SHORT: Final = 100_000  # characters, of which each takes six bytes at most
 _PLAIN: Final = frozenset({str, int, bool, float, NoneType})
 _OWN_MESSAGES: Final = frozenset({"value_error", "assertion_error"})  # a validator's own words, which may quote the value
 
@@ -52,6 +53,7 @@ class Codec(Generic[T]):
             self.adapter: TypeAdapter[tuple[T]] = TypeAdapter(_tuple_of(type_), config=_CONFIG)
             if not self.adapter.pydantic_complete:
                 self.adapter.rebuild()
+            self.plain: type | None = type_ if type_ in _PLAIN else None
             self.veils = Veils(self.adapter)
             self.models = Models(self.adapter)
         except Exception as error:  # pydantic raises its own errors, NameError and TypeError here
@@ -67,6 +69,8 @@ class Codec(Generic[T]):
 
     def encode(self, value: T, *, where: str = "codec", root: str = "$") -> JSON:
         """`value` as JSON. Raises ValueNotStorable naming the path (beginning with `root`) and what to do."""
+        if type(value) is self.plain and is_itself(value):
+            return value  # what most arguments and outcomes are
         try:
             tree = self._dumped(value, "json")
             if self.veils.wrapped:
@@ -78,7 +82,7 @@ class Codec(Generic[T]):
         except Exception as error:  # noqa: BLE001  # serializers are the user's code and may raise anything
             raise _refused(where, root, self._diagnose(value, root, error)) from None
         check_size(text, where=where, root=root)
-        if type(value) is self.type and self.type in _PLAIN:
+        if type(value) is self.plain:
             return stored
         try:
             copy = self._read(text)
@@ -90,7 +94,8 @@ class Codec(Generic[T]):
 
     def decode(self, stored: JSON, *, where: str = "codec", root: str = "$") -> T:
         """The value that `encode` stored. Raises ValueUnreadable if the type no longer fits what is stored."""
-        if self.type in _PLAIN and type(stored) is self.type:
+        kind: type = type(stored)  # of Any: of the very type
+        if kind is self.plain:
             return stored  # type: ignore[no-any-return]
         try:
             return self._read(dumps(stored))
@@ -147,6 +152,16 @@ class Codec(Generic[T]):
             path, problem = _explained(error, root)
             return Difference(path, f"it is a {type_title(type(value))} whose JSON form cannot be read back: {problem}", advice)
         return Difference(root, f"{type_title(type(value))} has no JSON form as {self.title}", advice)
+
+
+def is_itself(value: Any) -> bool:
+    """Whether a value of a plain type is its own stored form, and small enough beyond doubt. False where that takes a closer look."""
+    kind = type(value)
+    if kind is str:
+        return len(value) <= _SHORT and bool(value.isascii())
+    if kind is int:
+        return -INTEGER_MAX <= value <= INTEGER_MAX  # type: ignore[no-any-return]  # whatever it is, it is an integer
+    return True if kind is not float else math.isfinite(value)
 
 
 @cache
@@ -208,6 +223,12 @@ def fingerprint(stored: JSON) -> str:
     """The digest of the canonical form: BLAKE2b-256 in hex, under a prefix of its own. Whether a part of it is declared secret does not count, so that a
     run may be recovered by code that has declared it since."""
     return digest_bytes(b"recovery-fingerprint-1", canonical(revealed(stored)))
+
+
+def fingerprint_of_simple(stored: JSON) -> str:
+    """`fingerprint` of what is known to hold nothing but objects, texts in ASCII, booleans, None and integers up to INTEGER_MAX, and no object of one
+    key that begins with a dollar: sorted keys are all that its canonical form asks for."""
+    return digest_bytes(b"recovery-fingerprint-1", _SORTED(stored).encode())
 
 
 def type_title(type_: Any) -> str:

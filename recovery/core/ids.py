@@ -99,8 +99,14 @@ def branch_of(step: str) -> str:
 
 def digest_bytes(*parts: bytes) -> str:
     """BLAKE2b-256 over length-prefixed parts, in hex. Length prefixes keep ('ab','c') apart from ('a','bc')."""
-    whole = b"".join([piece for part in parts for piece in (len(part).to_bytes(8, "big"), part)])
-    return blake2b(whole, digest_size=32).hexdigest()
+    pieces: list[bytes] = []
+    for part in parts:
+        pieces += (_length(len(part)), part)
+    return blake2b(b"".join(pieces), digest_size=32).hexdigest()
+
+
+def _length(size: int) -> bytes:
+    return size.to_bytes(8, "big")
 
 
 MODELS: Final = "@"
@@ -113,7 +119,9 @@ def other_arguments(recorded: str, asked: str) -> bool:
     return bool(before and after) and then == now and before != after
 
 
-_VARIANT: Final = "89ab"  # the hex digits that begin with the bits 10
+_VARIANT: Final = {
+    digit: "89ab"[int(digit, 16) & 0x3] for digit in "0123456789abcdef"
+}  # into the hex digits that begin with the bits 10
 
 
 def derive_key(namespace: str, run_id: str, step: str, generation: int = 0) -> str:
@@ -122,7 +130,14 @@ def derive_key(namespace: str, run_id: str, step: str, generation: int = 0) -> s
     Contains the database's namespace, so that a new database with an old run id does not adopt another life's
     receipts; never the arguments, so that the same step with other arguments is caught and not hidden.
     """
-    parts = (b"recovery-key-1", namespace.encode(), run_id.encode(), step.encode(), str(generation).encode())
-    drawn = digest_bytes(*parts)
-    variant = _VARIANT[int(drawn[16], 16) & 0x3]
-    return f"{drawn[:8]}-{drawn[8:12]}-8{drawn[13:16]}-{variant}{drawn[17:20]}-{drawn[20:32]}"  # 8: custom (RFC 9562 section 5.8)
+    at, of = step.encode(), b"%d" % generation
+    whole = b"".join((_key_space(namespace, run_id), _length(len(at)), at, _length(len(of)), of))
+    drawn = blake2b(whole, digest_size=32).hexdigest()
+    return f"{drawn[:8]}-{drawn[8:12]}-8{drawn[13:16]}-{_VARIANT[drawn[16]]}{drawn[17:20]}-{drawn[20:32]}"  # 8: custom (RFC 9562 section 5.8)
+
+
+@lru_cache(maxsize=1024)
+def _key_space(namespace: str, run_id: str) -> bytes:
+    """What the keys of one run are all derived from, as `digest_bytes` would take it in."""
+    parts = (b"recovery-key-1", namespace.encode(), run_id.encode())
+    return b"".join([_length(len(part)) + part for part in parts])

@@ -65,7 +65,9 @@ class BatchCodec(Codec[Batched[Any]]):
         self.item: Codec[Any] = Codec(item_type(type_), what=what, name=name)
         self.title = f"Batched[{self.item.title}]"
         self.rejects = rejects
+        self.plain = None
         self.veils = self.item.veils
+        self.models = self.item.models
         self.adapter = _STORED  # a schema of the stored form: what an item holds depends on its kind
 
     def encode(self, value: Batched[Any], *, where: str = "codec", root: str = "$") -> JSON:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from recovery.core.entries import JSON, Answered
 from recovery.core.instants import instant_us
+from recovery.core.values import value
 from recovery.definitions.agreement import refused
 from recovery.definitions.call import Call
 from recovery.definitions.retry import Retry
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Bound(Generic[T]):
     """An effect with its arguments in stored form: what `run.perform` takes, and what an intent is written from."""
 

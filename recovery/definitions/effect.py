@@ -15,7 +15,7 @@ from functools import wraps
 from types import FrameType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
 
-from recovery.codec import Codec, fingerprint
+from recovery.codec import Codec, fingerprint, fingerprint_of_simple
 from recovery.core.contracts import Contract, Kind, microseconds
 from recovery.core.durations import stated
 from recovery.core.entries import JSON, Answered
@@ -88,6 +88,7 @@ class Effect(Generic[P, T]):
         self.close_body: Callable[..., Any] | None = None
         self.cancel_body: Callable[..., Any] | None = None
         self.compensated_by: Effect[..., Any] | None = None
+        self.complete = False  # it was seen to have the bodies that its contract relies on, and loses none
         self.__doc__ = fn.__doc__
 
     def __repr__(self) -> str:
@@ -104,7 +105,12 @@ class Effect(Generic[P, T]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Bound[T]:
         """Bind arguments; nothing happens yet. Raises ValueNotStorable for what cannot be stored."""
-        bound = self.bind(self.signature.encode(args, kwargs))
+        if not args and self.signature.takes(kwargs):
+            bound: Bound[T] = Bound(
+                self, kwargs, fingerprint_of_simple({"arguments": kwargs, "effect": self.name}), None, self.retry
+            )
+        else:
+            bound = self.bind(self.signature.encode(args, kwargs))
         return bound.perform_is_owed() if IN_WORKFLOW.get() else bound
 
     def bind(self, stored: Mapping[str, JSON]) -> Bound[T]:

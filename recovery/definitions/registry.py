@@ -93,6 +93,8 @@ class Registry:
 
 def check_complete(effect: Effect[..., Any]) -> None:
     """An effect has the bodies that its contract relies on. Known only once its module has been read to the end."""
+    if effect.complete:
+        return
     contract = effect.contract
     if effect.probe_body is None and (contract.lookup is not None or contract.kind is Kind.PROBEABLE):
         problem = "its contract promises a look-up, and it has no probe"
@@ -105,6 +107,7 @@ def check_complete(effect: Effect[..., Any]) -> None:
     if effect.cancel_body is None and contract.cancel_by_key:
         problem = "its contract promises a cancel by key, and it has none"
         raise _refused("effect", effect.name, problem, f"Define one with `@{effect.name}.cancel`, or take it out of the contract.")
+    effect.complete = True
 
 
 def _refused(what: str, name: str, problem: str, advice: str) -> DefinitionError:

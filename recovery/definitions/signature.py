@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from recovery.codec import Codec
+from recovery.codec import Codec, is_itself
 from recovery.core.entries import JSON
 from recovery.core.errors import DefinitionError, ValueNotStorable, ValueUnreadable
 from recovery.core.ids import STEP_NAME_PATTERN
@@ -34,6 +34,17 @@ class Signature:
     returns: Any
     is_async: bool
     form: inspect.Signature
+    names: tuple[str, ...]
+    plain: tuple[type, ...] | None  # the types of its parameters, where each is a text, an integer, a boolean or None
+
+    def takes(self, given: Mapping[str, Any]) -> bool:
+        """Whether these are all its arguments in their order, and their stored form is what they are: then `encode` has nothing to do."""
+        if self.plain is None or tuple(given) != self.names:
+            return False
+        for value, kind in zip(given.values(), self.plain, strict=True):
+            if type(value) is not kind or not is_itself(value):
+                return False
+        return True
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, JSON]:
         """The arguments by name, in the order of the parameters. Raises TypeError and ValueNotStorable."""
@@ -50,6 +61,8 @@ class Signature:
 
     def decode(self, stored: Mapping[str, JSON]) -> dict[str, Any]:
         """Fresh values for one call. Raises ValueUnreadable if the function no longer fits what is stored."""
+        if tuple(map(type, stored.values())) == self.plain and tuple(stored) == self.names:
+            return dict(stored)
         if (problem := self._misfit(stored)) is not None:
             raise ValueUnreadable(where=self.where, path=problem[0], type="its parameters", problem=problem[1])
         return {
@@ -115,7 +128,14 @@ def read_signature(
         returns=hints["return"],
         is_async=inspect.iscoroutinefunction(fn),
         form=inspect.Signature(rest),
+        names=tuple(codecs),
+        plain=_plain(codecs.values()),
     )
+
+
+def _plain(codecs: Iterable[Codec[Any]]) -> tuple[type, ...] | None:
+    kinds = [codec.plain for codec in codecs]
+    return None if None in kinds or float in kinds else tuple(kind for kind in kinds if kind is not None)
 
 
 def _codec(type_: Any, outcome: Codec[Any] | None, what: str, name: str) -> Codec[Any]:

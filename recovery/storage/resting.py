@@ -78,6 +78,12 @@ def sealing_of(journal: Journal, run_id: str) -> Sealing | None:
     return None if journal.vault is None else Sealing(journal.vault, journal.namespace(), run_id)
 
 
+def rested_plainly(entry: Entry) -> str | None:
+    """The body of an entry that needs neither a payload nor a key, as nearly every one; None: `rest` has to see to it."""
+    text = body_of(entry)
+    return text if _fits(text) else None
+
+
 def rest(entry: Entry, seq: int = 0, sealing: Sealing | None = None) -> Rested:
     """The entry as it is to be stored, as number `seq` of its run; 0 where it stands outside the chain, and equal ones are to be equal."""
     text = body_of(entry)

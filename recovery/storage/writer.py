@@ -27,7 +27,7 @@ from recovery.core.operations import Commit, Now, Use, bracket_of
 from recovery.crashpoints import around
 from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Journal, KeyClaim, Message, Payload, RunRow
 from recovery.storage.reading import Loaded
-from recovery.storage.resting import Sealing, blinded, late_item, rest
+from recovery.storage.resting import Sealing, blinded, late_item, rest, rested_plainly
 
 OUTSIDE: Final = frozenset({Source.LATE, Source.PUSH})
 """Sources whose observations reach a run outside the fence."""
@@ -148,10 +148,11 @@ class Writer:
         previous, seq = self.digest, self.head
         for entry in entries:
             seq += 1
-            rested = rest(entry, seq, sealing)
-            row = chained(previous, seq, kind_of(entry), step_of(entry), rested.body, epoch, token, signed)
-            if rested.payloads:
-                payloads |= {payload.digest: payload for payload in rested.payloads}
+            body = rested_plainly(entry) if sealing is None else None
+            if body is None:
+                body, away = rest(entry, seq, sealing)
+                payloads |= {payload.digest: payload for payload in away}
+            row = chained(previous, seq, kind_of(entry), step_of(entry), body, epoch, token, signed)
             previous = row.digest
             rows.append(row)
         return tuple(rows), tuple(payloads.values())
@@ -178,7 +179,8 @@ class Writer:
             case Appended():
                 self.head, self.digest, self.finished = append.rows[-1].seq, append.rows[-1].digest, False
                 self.ended = append.status.settled
-                self.known.update(digest for digest, _text in append.contracts)
+                if append.contracts:
+                    self.known.update(digest for digest, _text in append.contracts)
             case Fenced(run):
                 owner, epoch = (run.owner, run.epoch) if run else (None, "none")
                 by = owner or "a worker that has released it since"

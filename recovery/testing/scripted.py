@@ -8,10 +8,11 @@ same definition serves the real engine beside it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from recovery.core.contracts import Batch, Kind
+from recovery.core.values import value
 from recovery.definitions.answer import Absent, Answer, Found, Gone
 from recovery.definitions.by_hand import by_hand
 from recovery.definitions.call import Call
@@ -88,7 +89,7 @@ class ScriptedEnvironment:
         return bound if script is AS_IT_STANDS else Reading(bound.effect, bound.stored, bound.fingerprint, script=script)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class StandIn(Bound[Any]):
     """Reaches the simulated environment where the bound effect would reach the real one."""
 
@@ -138,7 +139,7 @@ class StandIn(Bound[Any]):
         return asked()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Reading(Bound[Any]):
     """A pure read: its script is called where it stands."""
 
