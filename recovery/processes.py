@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from recovery.forks import watch
 from recovery.ports import Owner
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -50,17 +51,36 @@ def parse_stat(text: str) -> Stat:
 
 
 def identify(token: str) -> Owner:
-    """This process as the owner of a claim. `token`: fresh and random per claim. Reads anew, so that it is right after a fork."""
-    pid = os.getpid()
-    stat = _stat(pid)
-    return Owner(
-        token=token,
-        host=socket.gethostname(),
-        boot_id=_boot_id() if stat else "",
-        pid_namespace=_namespaces(),
-        pid=pid,
-        process_start=stat.start if stat else 0,
-    )
+    """This process as the owner of a claim. `token`: fresh and random per claim."""
+    return replace(_HERE.owner(), token=token)
+
+
+class _Here:
+    """This process, read once in each: files of the kernel's would cost a run's beginning more than a commit's statements do."""
+
+    def __init__(self) -> None:
+        self.forked()
+        watch(self)
+
+    def forked(self) -> None:
+        self._owner: Owner | None = None
+
+    def owner(self) -> Owner:
+        if self._owner is None:
+            pid = os.getpid()
+            stat = _stat(pid)
+            self._owner = Owner(
+                token="",
+                host=socket.gethostname(),
+                boot_id=_boot_id() if stat else "",
+                pid_namespace=_namespaces(),
+                pid=pid,
+                process_start=stat.start if stat else 0,
+            )
+        return self._owner
+
+
+_HERE: Final = _Here()
 
 
 def proven_dead(owner: Owner) -> bool:

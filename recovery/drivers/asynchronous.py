@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from recovery.core.child_errors import ChildFailed
@@ -22,7 +23,7 @@ from recovery.core.entries import UUID as UUID_FORM
 from recovery.core.errors import StepInterrupted
 from recovery.core.gathering import Waiting
 from recovery.core.ids import ROOT
-from recovery.core.operations import Op
+from recovery.core.operations import Find, Op
 from recovery.core.orders import heeding
 from recovery.definitions.async_run import AsyncRun
 from recovery.definitions.child import AsyncChild, BoundWorkflow
@@ -37,9 +38,10 @@ from recovery.drivers import children
 from recovery.drivers.asking import Surroundings, bound_call
 from recovery.drivers.branching import Branching, bodies_of, width
 from recovery.drivers.loop import Driver
-from recovery.drivers.posting import in_context, post_of
+from recovery.drivers.posting import Post, in_context, post_of
 from recovery.drivers.riding import Watchman
 from recovery.drivers.session import Nap, Session
+from recovery.drivers.turnstile import Turnstile
 from recovery.drivers.undoing import Stretch
 from recovery.drivers.watching import Watch
 from recovery.ports import Append, Journal, NewRun, RunRow
@@ -56,39 +58,55 @@ class AsyncDriver(Driver):
 
     def __init__(self, surroundings: Surroundings, writer: Writer | None = None, run_id: str = "") -> None:
         super().__init__(surroundings, writer, run_id)
-        self._appending = asyncio.Lock()
-        self._writing = asyncio.Lock()
+        self._appending = Turnstile()
+        self._writing = Turnstile()
         self._looking: asyncio.Task[None] | None = None
+        self._posted: Post | None = None
         self._asides: list[Future[None]] = []
 
+    def _post(self) -> Post:
+        """That of the loop that drives this, which stays the same one."""
+        if self._posted is None:
+            self._posted = post_of(asyncio.get_running_loop())
+            self._threads = self._posted.threads
+        return self._posted
+
     async def _enter(self) -> None:
-        await self._appending.acquire()
+        await self._appending.enter()
 
     def _leave(self) -> None:
-        self._appending.release()
+        self._appending.leave()
 
     async def _alone(self, work: Coroutine[Any, Any, None]) -> None:
-        async with self._writing:
+        await self._writing.enter()
+        try:
             await work
+        finally:
+            self._writing.leave()
+            if not self._awaited and self._writer is not None and self._writer.aboard:  # it rides from here on, or still
+                self._watch()
 
     def _later(self, watchman: Watchman, head: int) -> None:
-        asyncio.get_running_loop().call_later(watchman.seconds, self._look, head)
+        self._post().later(watchman.seconds, partial(self._look, head))
 
     def _look(self, head: int) -> None:
-        if self.ended:
-            return
-        self._looking = asyncio.get_running_loop().create_task(self._looked(head))
+        if self._writing.taken:  # whoever writes now takes with them what rides, or looks after it behind that
+            self._awaited = False
+        elif self._ridden(head) is not None:
+            self._looking = asyncio.get_running_loop().create_task(self._looked(head))
 
     async def _looked(self, head: int) -> None:
         assert self._writer is not None
-        async with self._writing:
-            try:
-                await self._due(head)
-            except asyncio.CancelledError:  # with its loop; whether it was stored is unknown to this run
-                self._writer.failed = StepInterrupted(
-                    run_id=self._run_id, step=step_of(self._writer.aboard[-1]), reason="CancelledError"
-                )
-                raise
+        await self._writing.enter()
+        try:
+            await self._due(head)
+        except asyncio.CancelledError:  # with its loop; whether it was stored is unknown to this run
+            self._writer.failed = StepInterrupted(
+                run_id=self._run_id, step=step_of(self._writer.aboard[-1]), reason="CancelledError"
+            )
+            raise
+        finally:
+            self._writing.leave()
 
     async def end(self) -> None:
         self.ended = True
@@ -108,23 +126,16 @@ class AsyncDriver(Driver):
             with suppress(RuntimeError):  # the interpreter is on its way out, and its process's death says the same
                 self._threads.submit(asked)
             return None  # type: ignore[return-value]  # whoever is closed only gives up
-        post = post_of(asyncio.get_running_loop())
-        self._threads = post.threads
-        return await post.use(asked, (id(self.surroundings.journal), call) if alike else None)
+        return await self._post().use(asked, (id(self.surroundings.journal), call) if alike else None)
 
-    async def _find(self, run_id: str) -> RunRow | None:
-        if self._left:
-            return None
-        post, journal = post_of(asyncio.get_running_loop()), self.surroundings.journal
-        self._threads = post.threads
-        return await post.find(journal, run_id)
+    async def _found(self, operation: Find) -> RunRow | None:
+        return None if self._left else await self._post().find(self.surroundings.journal, operation.run_id)
 
     async def _commit(self, member: Append | NewRun) -> Any:
         if self._left:  # as in `_use`: whoever is closed waits for nothing
             self.surroundings.committer.submit([Ticket(member, _nobody)])
             return None
-        post = post_of(asyncio.get_running_loop())
-        self._threads = post.threads
+        post = self._post()
         return await post.commit(self.surroundings.committer, Ticket(member, post.tell))
 
     def _aside(self, call: Callable[[Journal], None]) -> None:
@@ -136,13 +147,15 @@ class AsyncDriver(Driver):
 
     async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None, watch: Watch) -> Any:
         """Awaited where it can be, else called in a thread of its own, where it may block and cannot be interrupted."""
-        self._threads = post_of(asyncio.get_running_loop()).threads  # for what is done aside
+        self._post()  # for what is done aside
         if not is_async:
             return await asyncio.to_thread(ask)
         return await watch.awaited(ask, seconds)
 
     async def _pause(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    CARRIERS: ClassVar = {**Driver.CARRIERS, Find: _found}
 
     async def run_workflow(self, session: Session, invoke: Callable[[Any], Any]) -> Any:
         face = AsyncSession(self, session)

@@ -70,7 +70,6 @@ POLL_SECONDS: Final = 0.05
 POLL_SECONDS_MAX: Final = 1.0
 """How often an inbox is looked at by a call that may wait for it."""
 
-
 _READINGS: Final[ContextVar[tuple[tuple[Clock, int, int], ...]]] = ContextVar("readings", default=())
 """The last few readings of a strand: a clock, its wall time, and its boot time before that. Each thread or task has its own: however many branches there
 are, none pushes out the reading that another one's attempt is stamped with."""
@@ -146,7 +145,7 @@ class Driver(ABC):
 
     async def _carry_out(self, operation: Op[Any]) -> Any:
         self._check_ours(operation)
-        return await self._CARRIERS[type(operation)](self, operation)
+        return await self.CARRIERS[type(operation)](self, operation)
 
     def _check_ours(self, operation: Op[Any]) -> None:
         """Whether this process is to carry it out. Raises RunLeftBehind, HandedBack."""
@@ -184,16 +183,21 @@ class Driver(ABC):
             self._awaited = True
             self._later(watchman, self._writer.head)
 
-    async def _due(self, head: int) -> None:
-        """Half the limit has passed since something rode behind entry `head`."""
+    def _ridden(self, head: int) -> Writer | None:
+        """Half the limit has passed since something rode behind entry `head`: who writes it, if it still does. What came later is looked after anew."""
         self._awaited = False
         if self.ended or self._writer is None or not self._writer.aboard:
-            return
+            return None
         if self._writer.head != head:
             self._watch()
-            return
-        with suppress(Exception):  # the run hears of it from its writer, at its next step
-            await self.drive(self._writer.flush())
+            return None
+        return self._writer
+
+    async def _due(self, head: int) -> None:
+        """Make durable what rides behind entry `head`, if it still does."""
+        if (writer := self._ridden(head)) is not None:
+            with suppress(Exception):  # the run hears of it from its writer, at its next step
+                await self.drive(writer.flush())
 
     async def _ask(self, operation: Send | Ask | Close | Cancel) -> Answered:
         stamped_us = None if isinstance(operation, Ask) else self._boot_at(operation.attempt.sent_at_us)
@@ -332,10 +336,6 @@ class Driver(ABC):
     async def _use(self, call: Callable[[Any], T], *, alike: bool = False) -> T:
         """Use the store. alike: one answer serves all who ask the same at the same time."""
 
-    async def _find(self, run_id: str) -> RunRow | None:
-        """The row of a run."""
-        return await self._use(lambda journal: journal.find(run_id))
-
     @abstractmethod
     async def _commit(self, member: Member | NewRun) -> Any:
         """Make one append or one new run durable, with those of others."""
@@ -378,7 +378,7 @@ class Driver(ABC):
         return await self._use(operation.call, alike=operation.alike)
 
     async def _found(self, operation: Find) -> RunRow | None:
-        return await self._find(operation.run_id)
+        return await self._use(lambda journal: journal.find(operation.run_id))
 
     async def _flushed(self, _: Flush) -> None:
         await self.flush()
@@ -392,7 +392,7 @@ class Driver(ABC):
     async def _turned(self, operation: Turn) -> None:
         await self._turn(operation.waiting)
 
-    _CARRIERS: ClassVar[Mapping[type[Op[Any]], Callable[[Any, Any], Coroutine[Any, Any, Any]]]] = {
+    CARRIERS: ClassVar[Mapping[type[Op[Any]], Callable[[Any, Any], Coroutine[Any, Any, Any]]]] = {
         Append: _append, Ask: _ask, Boot: _boot, Cancel: _ask, Close: _ask, Commit: _committed, Decide: _decide, Deliver: _deliver, Draw: _drawn,
         Enter: _entered, Execute: _execute, Find: _found, Flush: _flushed, HoldContract: _hold, Leave: _left_by, Now: _asked, Poll: _poll, Send: _ask, Sleep: _sleep,
         Turn: _turned, Use: _used,

@@ -98,6 +98,7 @@ class Post:
         self._tickets: dict[Committer, list[Ticket]] = {}
         self._errands: list[Errand[Any]] = []
         self._shared: dict[Hashable, Shared] = {}  # by what they have in common
+        self._later: dict[float, deque[tuple[float, Callable[[], None]]]] = {}  # by how long, in the order in which they are due
         self._since = 0.0  # when the oldest of them was handed in
         self._turning = False
         self.linger_seconds = LINGER_SECONDS
@@ -133,6 +134,23 @@ class Post:
         if (loop := self._there()) is not None:
             with suppress(RuntimeError):  # closed: nobody waits there any more
                 loop.call_soon_threadsafe(self._arrived, answered)
+
+    def later(self, seconds: float, back: Callable[[], None]) -> None:
+        """Call `back` after so long. All who wait for as long share one timer of the loop."""
+        loop = asyncio.get_running_loop()
+        waiting = self._later.setdefault(seconds, deque())
+        waiting.append((loop.time() + seconds, back))
+        if len(waiting) == 1:
+            loop.call_later(seconds, self._call_back, seconds)
+
+    def _call_back(self, seconds: float) -> None:
+        loop, waiting = asyncio.get_running_loop(), self._later[seconds]
+        now = loop.time()
+        due = [waiting.popleft()[1] for _ in range(sum(at <= now for at, _ in waiting))]
+        if waiting:
+            loop.call_at(waiting[0][0], self._call_back, seconds)
+        for back in due:
+            back()
 
     async def _answer(self, asked: Asked) -> None:
         loop = asyncio.get_running_loop()

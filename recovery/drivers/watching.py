@@ -11,9 +11,10 @@ import contextvars
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from dataclasses import dataclass
+from types import CoroutineType, coroutine
 from typing import Any
 
 from recovery.definitions.call import HeartbeatMissed
@@ -36,12 +37,13 @@ class Watch:
 
     async def awaited(self, body: Callable[[], Coroutine[Any, Any, Any]], seconds: float | None) -> Any:
         """Await a coroutine function, at most so long in all, and never longer than `silence` without a sign. Raises TimeoutError."""
-        loop = asyncio.get_running_loop()
+        if self.silence is None:
+            return await _within(body(), seconds)
+        loop, silence = asyncio.get_running_loop(), self.silence
         async with asyncio.timeout(seconds) as limit:
             ends = limit.when()
-            if self.silence is None or ends is None:
+            if ends is None:
                 return await body()
-            silence = self.silence
 
             def extend() -> None:
                 with suppress(RuntimeError):  # it is over by now
@@ -88,6 +90,39 @@ class Watch:
         if failed:
             raise failed[0]
         return came[0]
+
+
+async def _within(work: Coroutine[Any, Any, Any], seconds: float | None) -> Any:
+    """Await at most so long. No timer is set for a body that comes to its end without waiting for anything. Raises TimeoutError."""
+    if not isinstance(work, CoroutineType):  # something of another make, which its task may have to know
+        async with asyncio.timeout(seconds):
+            return await work
+    try:
+        first = work.send(None)
+    except StopIteration as stop:
+        return stop.value
+    async with asyncio.timeout(seconds):
+        return await _rest(work, first)
+
+
+@coroutine
+def _rest(work: Coroutine[Any, Any, Any], asked: Any) -> Generator[Any, Any, Any]:
+    """What follows the first step of a coroutine, in which it has asked for something."""
+    resume: Callable[[Any], Any]
+    while True:
+        try:
+            came = yield asked
+        except GeneratorExit:
+            work.close()
+            raise
+        except BaseException as error:  # noqa: BLE001  # cancelled, mostly: it belongs to the body
+            resume, came = work.throw, error
+        else:
+            resume = work.send
+        try:
+            asked = resume(came)
+        except StopIteration as stop:
+            return stop.value
 
 
 def _nobody() -> None:

@@ -135,10 +135,25 @@ def test_what_cannot_be_compared_is_not_proven(unlike: dict[str, object]) -> Non
 def test_without_proc_nobody_is_ever_proven_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     """macOS: an identity is given, and proves nothing in either direction."""
     monkeypatch.setattr(processes, "_BOOT_ID", Path("/nonexistent/boot_id"))
+    monkeypatch.setattr(processes, "_HERE", processes._Here())
     me = identify("t")
     assert me.pid == os.getpid()
     assert me.boot_id == ""
     assert not proven_dead(replace(me, pid=2**22 + 1, process_start=1))
+
+
+def test_a_forked_child_is_itself_whatever_its_parent_was_asked() -> None:
+    parent, (reading, writing) = identify("t"), os.pipe()
+    if (pid := os.fork()) == 0:
+        me = identify("t")  # whose pid could be one that the parent's kept identity names
+        os.write(writing, f"{me.pid} {me.process_start}".encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as said:
+        child_pid, start = map(int, said.read().split())
+    os.waitpid(pid, 0)
+    assert child_pid == pid != parent.pid
+    assert start >= parent.process_start
 
 
 def test_an_absurd_pid_is_not_proven() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -222,3 +223,17 @@ def test_one_answer_serves_all_who_ask_at_the_same_time_and_nobody_who_asks_late
     together, later = asyncio.run(asked())
     assert isinstance(together[0], asyncio.CancelledError)
     assert (together[1:], later) == ([1, 1, "another"], 2)
+
+
+def test_all_who_wait_for_as_long_share_a_timer_and_are_called_in_order() -> None:
+    async def called() -> tuple[list[int], int]:
+        post, loop, back = post_of(asyncio.get_running_loop()), asyncio.get_running_loop(), list[int]()
+        done = asyncio.Event()
+        for number in range(MANY):
+            post.later(0.001, partial(back.append, number))
+        post.later(0.002, partial(post.later, 0.001, done.set))  # who is called back may ask again
+        timers = len(loop._scheduled)  # type: ignore[attr-defined]  # asyncio's own heap
+        await done.wait()
+        return back, timers
+
+    assert asyncio.run(called()) == (list(range(MANY)), 2)

@@ -1,0 +1,43 @@
+"""A turnstile: one at a time on an event loop, in the order in which they came.
+
+Owns who is inside and who waits. An `asyncio.Lock` that costs next to nothing where nobody waits, which is nearly always: a step passes two of them. Invariant: whoever
+leaves lets the next one in that has not been cancelled; one that is cancelled in the moment it is let in, lets in the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+
+class Turnstile:
+    """For one event loop. `taken`: somebody is inside."""
+
+    __slots__ = ("_waiting", "taken")
+
+    def __init__(self) -> None:
+        self.taken = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def enter(self) -> None:
+        if not self.taken:
+            self.taken = True
+            return
+        come: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(come)
+        try:
+            await come
+        except BaseException:  # cancelled; raised again
+            if come.done() and not come.cancelled():
+                self.leave()
+            else:
+                self._waiting.remove(come)
+            raise
+
+    def leave(self) -> None:
+        while self._waiting:
+            come = self._waiting.popleft()
+            if not come.done():
+                come.set_result(None)
+                return
+        self.taken = False
