@@ -97,7 +97,9 @@ async def performed(
 
 async def _next(machine: Machine, step: str, generation: int, make: Callable[[str, int], Request]) -> Settled:
     again = machine.begin(AGAIN, step, awaited=False)
-    return await machine.perform(again, make(again, generation))
+    settled = await machine.perform(again, make(again, generation))
+    machine.memory.leave([again])
+    return settled
 
 
 async def _unless_refused(machine: Machine, step: str, performing: Coroutine[Any, Any, Settled]) -> Settled:

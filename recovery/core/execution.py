@@ -14,7 +14,7 @@ from typing import Any
 
 from recovery.core.drawing import decided, drawn, read
 from recovery.core.effect_errors import EffectInterrupted, KeyReused
-from recovery.core.entries import BRANCHES, FIRED, FORMS, NOW, PATCHED, Decision, Entry, Status, latest_us, step_of
+from recovery.core.entries import BRANCHES, FIRED, FORMS, NOW, PATCHED, PUBLISHED, Decision, Entry, Status, latest_us, step_of
 from recovery.core.errors import (
     DecisionFailed,
     Diverged,
@@ -24,6 +24,7 @@ from recovery.core.errors import (
     StepInterrupted,
     UsageError,
 )
+from recovery.core.forgetting import Memory
 from recovery.core.gathering import Gate, Gathering
 from recovery.core.history import DecisionStep, EffectStep, History, Step, recorded_orders
 from recovery.core.ids import ROOT, branch_of, check_step_name, other_arguments, step_id
@@ -43,12 +44,14 @@ class Execution:
     """The steps of one run under one claim. `steps`: which of them may begin.
 
     stands, looks_us: how the run's row says that it stands, and when to look again, as it was loaded or last written; None: not known, and believed.
+    memory: what it has behind it.
     unsaid: entries that become durable with the next ones that build on them, by branch: a decision that could not be made, a gather.
     """
 
     history: History
     stands: Status | None = field(default=None, kw_only=True)
     looks_us: int | None = field(default=None, kw_only=True)
+    memory: Memory = field(default_factory=Memory, kw_only=True)
     steps: Steps = field(init=False)
     scopes: Scopes = field(init=False, default_factory=Scopes)
     _unsaid: Unsaid = field(init=False, default_factory=Unsaid)
@@ -97,7 +100,10 @@ class Execution:
         self.steps.finish(step)
         if branch in self._gates:
             self._gates[branch].leave(step)
-        if error is None or self.steps.stopped_at(branch) is not None:
+        if error is None:
+            self.memory.pass_by(step, self.history, self.durable)
+            return
+        if self.steps.stopped_at(branch) is not None:
             return
         recorded = self.history.steps.get(step)
         if isinstance(recorded, EffectStep) and recorded.settled is None:
@@ -109,6 +115,8 @@ class Execution:
         elif recorded is None and not self._unsaid.of(step):
             reason = {"run_id": self.history.run_id, "step": step, "reason": type(error).__name__}
             self.steps.unrecorded[branch] = error if isinstance(error, RecoveryError) else StepInterrupted(**reason)
+        if isinstance(error, Exception):
+            self.memory.pass_by(step, self.history, self.durable)
 
     def branch(self, name: str, parent: str = ROOT) -> str:
         """A branch that begins now, and ends with the workflow at the latest."""
@@ -324,6 +332,8 @@ class Execution:
                     self._unsaid.said(said)
             for durable in (*unsaid, *entries):
                 self.history.add(durable)
+            if unsaid:
+                self.memory.leave(said.step for said in unsaid if said.form == PUBLISHED)
             if not rides:
                 self.durable = self.history.length
         finally:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from recovery.core.contradictions import unopposed
-from recovery.core.entries import NOW, RANDOM, UUID
+from recovery.core.entries import ANSWER, NOW, PUBLISHED, RANDOM, UUID
 from recovery.core.errors import RecoveryError
 from recovery.core.history import DecisionStep, EffectStep, History, Step
 from recovery.core.operations import Use
@@ -22,7 +22,7 @@ from recovery.core.request import Request
 if TYPE_CHECKING:
     from recovery.core.machine import Machine
 
-_CHOSEN: Final = frozenset({"", NOW, RANDOM, UUID})
+_ANSWERED: Final = frozenset({"", NOW, RANDOM, UUID, ANSWER, PUBLISHED})
 """Forms of decisions that nobody asks for once their step has ended. The others say how the run goes on."""
 
 
@@ -31,14 +31,15 @@ class Memory:
     """What one execution has behind it.
 
     recall: reads the run's whole history from its journal; None: everything is kept. held: how many stretches are open whose effects may be undone,
-    and undoings under way: until there are none, nothing more is forgotten."""
+    and undoings under way: until there are none, nothing more is forgotten. requests: the machine's own."""
 
     recall: Callable[[Any], History] | None = None
     held: int = 0
+    requests: dict[str, Request] = field(default_factory=dict)
     _behind: deque[str] = field(default_factory=deque)  # steps that have ended and are not forgotten yet, in order
     _alike: dict[Any, Request] = field(default_factory=dict)  # what the requests of one effect have in common, by its definition
 
-    def pass_by(self, step: str, history: History, requests: dict[str, Request], durable: int) -> None:
+    def pass_by(self, step: str, history: History, durable: int) -> None:
         """A step has ended. durable: how many entries of the run are."""
         if self.recall is None:
             return
@@ -46,40 +47,39 @@ class Memory:
         behind.append(step)
         while behind and not self.held:
             there = history.steps.get(behind[0])
-            if there is not None and _settled_seq(there) > durable:
+            if there is not None and (there.settled_seq if isinstance(there, EffectStep) else there.seq) > durable:
                 return  # it rides
-            self._forget(behind.popleft(), there, history, requests)
+            name = behind.popleft()
+            if there is not None and _is_past(there) and (isinstance(there, DecisionStep) or self._lets_go(name)):
+                history.forget(name)
 
-    def _forget(self, name: str, there: Step | None, history: History, requests: dict[str, Request]) -> None:
-        request = requests.get(name)
-        if there is None or not _is_past(there):
-            return
-        if isinstance(there, EffectStep):
-            if request is None or request.definition is None:
-                return
-            requests[name] = self._alike.get(request.definition) or self._common(request)
-        history.forget(name)
+    def _lets_go(self, name: str) -> bool:
+        """Keep of a request what all of its effect have in common. Whether its call can be bound again."""
+        request = self.requests.get(name)
+        if request is None or (definition := request.definition) is None:
+            return False
+        found = self._alike.get(definition)
+        if found is None:
+            found = self._alike[definition] = replace(
+                request, key="", fingerprint="", arguments=None, subject=None, valid_until_us=None, deadline_us=None
+            )
+        self.requests[name] = found
+        return True
 
-    def _common(self, request: Request) -> Request:
-        self._alike[request.definition] = found = replace(
-            request, key="", fingerprint="", arguments=None, subject=None, valid_until_us=None, deadline_us=None
-        )
-        return found
-
-    def keep(self, steps: Iterable[str]) -> None:
-        """These were read back, and are behind the run."""
-        self._behind.extend(steps)
-
-
-def _settled_seq(step: Step) -> int:
-    return step.settled_seq if isinstance(step, EffectStep) else step.seq
+    def leave(self, steps: Iterable[str]) -> None:
+        """These are behind the run, too, once the next step has ended: parts of steps, what was published, what was read back."""
+        if self.recall is not None:
+            self._behind.extend(steps)
 
 
 def _is_past(step: Step) -> bool:
     if isinstance(step, DecisionStep):
-        return step.decision.form in _CHOSEN
+        return step.decision.form in _ANSWERED
     settled = step.settled
-    return settled is not None and not step.overrides and not step.intent.undoes and unopposed(step, settled)
+    if settled is None or step.overrides or step.intent.undoes:
+        return False
+    observations = step.observations
+    return (len(observations) == 1 and observations[0].observation is settled.observation) or unopposed(step, settled)
 
 
 async def remembered(machine: Machine, steps: Iterable[str]) -> None:
@@ -93,4 +93,4 @@ async def remembered(machine: Machine, steps: Iterable[str]) -> None:
     except RecoveryError as error:
         raise machine.stop(error) from error
     back = history.recall(found, wanted)
-    memory.keep(back)
+    memory.leave(back)

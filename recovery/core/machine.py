@@ -37,7 +37,6 @@ from recovery.core.errors import DeadlinePassed, RunUnsettled, TimerPending
 from recovery.core.evidence import Situation
 from recovery.core.execution import Execution
 from recovery.core.execution import Unwind as Unwind
-from recovery.core.forgetting import Memory
 from recovery.core.history import EffectStep
 from recovery.core.ids import Epoch, branch_of, digest_bytes, step_id
 from recovery.core.inheriting import inherited, is_anew
@@ -77,7 +76,7 @@ class Machine(Execution):
     holds: contracts under which nothing is sent, by digest or name, as they were last read; asked for at each judgement.
     heard: orders about the run, as they were last read; those that its history has not taken in yet are, at its next step.
     requests: what the workflow asked for, by step; of a step that is forgotten, what it has in common with others of its effect.
-    kin: its children. mail: what it waits for from outside. memory: what it has behind it.
+    kin: its children. mail: what it waits for from outside.
     straight: whether ordinary steps go the one way of theirs (`ordinary`). Who only reads says no, and tests, which compare.
     tells: whether somebody is told what was concluded of each step; else `judgements` stays empty.
     """
@@ -96,7 +95,6 @@ class Machine(Execution):
     requests: dict[str, Request] = field(default_factory=dict)
     kin: Kin = field(default_factory=Kin)
     mail: Mail = field(default_factory=Mail)
-    memory: Memory = field(default_factory=Memory)
     straight: ClassVar[bool] = True
     me: str = field(init=False, default="")  # the epoch, as it is written
     foreseen: Straight = field(init=False, default_factory=Straight)
@@ -104,16 +102,12 @@ class Machine(Execution):
     def __post_init__(self) -> None:
         Execution.__post_init__(self)  # super() does not work in a slotted dataclass
         self.me = str(self.epoch)
+        self.memory.requests = self.requests
 
     @property
     def calls(self) -> dict[str, Any]:
         """The bound calls of the effects that the workflow has reached and that are not forgotten, by step."""
         return {step: request.subject for step, request in self.requests.items() if request.subject is not None}
-
-    def finish(self, step: str, error: BaseException | None = None) -> None:
-        Execution.finish(self, step, error)
-        if error is None or isinstance(error, Exception):
-            self.memory.pass_by(step, self.history, self.requests, self.durable)
 
     def beyond(self, step: str, would: str) -> Unwind:  # noqa: ARG002  # for whoever tells them
         """Where a run that is only read ends: a step of it would do something now."""

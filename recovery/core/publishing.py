@@ -19,3 +19,5 @@ def publish(execution: Execution, name: str, value: JSON, branch: str) -> None:
         execution.say(Decision(step=step, fingerprint="", value=said, form=PUBLISHED, at_us=0))
     elif (was := execution.expected(step, recorded, PUBLISHED).value["name"]) != name:
         raise execution.diverge(step, f"a publication of {was}", f"one of {name}")
+    else:
+        execution.memory.leave([step])

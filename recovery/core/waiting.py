@@ -16,7 +16,7 @@ from recovery.core.child_errors import ChildOpen
 from recovery.core.effect_errors import EffectInDoubt, Unresolved
 from recovery.core.entries import ANSWER, LAPSED, TIMER, WAIT, Decision, Status, Verdict
 from recovery.core.errors import AnswerPending, DeadlinePassed, RecoveryError, RunUnsettled, TimerPending
-from recovery.core.history import DecisionStep, History
+from recovery.core.history import DecisionStep
 from recovery.core.ids import branch_of
 from recovery.core.instants import iso
 from recovery.core.machine import Machine
@@ -56,6 +56,7 @@ async def answered(machine: Machine, step: str, wanted: Wanted) -> Decision:
     if wanted.fingerprint and ended.form == ANSWER:
         machine.mail.approved.setdefault(wanted.fingerprint, []).append(ended.value.get(APPROVED_UNTIL))
     await machine.turn(step)
+    machine.memory.leave([ended.step])
     if ended.form == LAPSED and bound is not None and ended.value >= bound.at_us:
         fate = "Nobody had answered"
         raise DeadlinePassed(run_id=machine.history.run_id, step=step, deadline=bound.step, at=iso(bound.at_us), fate=fate)
@@ -88,17 +89,18 @@ def rest_again(machine: Machine, looks_us: int | None, now_us: int) -> Append | 
     if looks_us is None or (own_us is not None and looks_us >= own_us):
         return None
     for branch, rest in machine.rests.items():
-        if (entry := _last_said(machine.history, branch)) is not None:
+        if (entry := _last_said(machine, branch)) is not None:
             return Append((replace(entry, at_us=now_us),), *machine.rests.standing(branch, rest))
     return None
 
 
-def _last_said(history: History, branch: str) -> Decision | Verdict | None:
+def _last_said(machine: Machine, branch: str) -> Decision | Verdict | None:
     """What a branch that rests said of it, and may say once more."""
+    history = machine.history
     for step, said in reversed(history.awaited.items()):
         if branch_of(step) == branch and step not in history.steps:
             return said
-    last = next((step for name, step in reversed(history.steps.items()) if branch_of(name) == branch), None)
+    last = history.steps.get(machine.steps.latest.get(branch, ""))
     if isinstance(last, DecisionStep):
         return last.decision if last.decision.form in {TIMER, WAIT} else None
     return last.verdicts[-1] if last is not None and last.verdicts else None
