@@ -160,7 +160,7 @@ def take_many(world: World, journal: Journal, seen: Sequence[RunRow], at_us: int
             )
         for row in claimed:
             world.hold(row)
-        return _loaded(world, journal, claimed)
+        return loaded(world, journal, claimed)
     except BaseException:  # interrupted, or the store does not answer: the claim may have committed; raised again
         for row in seen:
             world.drop(replace(row, owner=owner))
@@ -178,7 +178,10 @@ def _legible(world: World, seen: RunRow) -> bool:
     return True
 
 
-def _loaded(world: World, journal: Journal, claimed: Sequence[RunRow]) -> list[Taken]:
+def loaded(world: World, journal: Journal, claimed: Sequence[RunRow]) -> list[Taken]:
+    """Runs that were just claimed, as they stand behind that, in one go. Raises StoreUnavailable."""
+    if not claimed:
+        return []
     short = [row.run_id for row in claimed if row.head <= ROWS_MAX]
     with around("load"):
         stored = journal.load_many(short) if short else {}

@@ -7,7 +7,7 @@ bounded by what is at work and what has just been refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from recovery import reconciler
-from recovery.claims import Taken
+from recovery.claims import Taken, World, loaded
 from recovery.core.contracts import microseconds
 from recovery.core.durations import stated
 from recovery.core.entries import Override
@@ -37,6 +37,9 @@ from recovery.ports import RunRow, Wanted
 
 Tell = Callable[[str, Mapping[str, Any]], None]
 """Told what happens: a fixed word, and what it is about."""
+
+GATHER_US: Final = 2_000
+"""How long a worker that has fewer than half of its places free waits for more of them before it looks."""
 
 HAND_BACK_SECONDS: Final = 5.0
 """How long a worker that is to end waits for runs to be let go at their next step. Those that are not are found by the death of their owner."""
@@ -209,7 +212,7 @@ class Worker:
         if any(self._watch.is_suspect(row.crashes) for row in self._at_work.values()):
             return
         for row in self._watch.taken(world, self._wanted(free), alone=not self._at_work):
-            self._start(row)
+            self._start(Taken(row))
             self._tell_claimed(row)
             free = 0 if self._watch.is_suspect(row.crashes) else free - 1
         if free < 1 or (self._watch.suspects and self._at_work):
@@ -217,8 +220,8 @@ class Worker:
         with around("claim"):
             found = self._engine.journal.claim_due(self._wanted(free), world.owner(), lease_term_us=world.lease_term_us)
         self._next_due_us = found.next_due_us
-        for row in found.runs:
-            self._start(row)
+        for taken in self._loaded(world, found.runs):
+            self._start(taken)
         for row in found.runs:
             self._tell_claimed(row)
 
@@ -233,11 +236,18 @@ class Worker:
             passed_over=self._setbacks.passed_over(self.turned_us) | {row.run_id for row in self._at_work.values()},
         )
 
-    def _start(self, row: RunRow) -> None:
-        world = self._engine.world(budget=self._budget)
+    def _loaded(self, world: World, rows: Sequence[RunRow]) -> Sequence[Taken]:
+        """What was claimed, loaded in one go. Where the store does not answer, each loads by itself: nothing that was claimed is left to itself."""
+        try:
+            return loaded(world, self._engine.journal, rows)
+        except StoreUnavailable:
+            return [Taken(row) for row in rows]
+
+    def _start(self, taken: Taken) -> None:
+        world, row = self._engine.world(budget=self._budget), taken.row
         condemned = row.crashes >= self._working.crashes
         held = partial(quarantine, world, row, last_alone=self._watch.is_suspect(row.crashes - 1))
-        procedure = held if condemned else partial(reconciler.carry, world, Taken(row))
+        procedure = held if condemned else partial(reconciler.carry, world, taken)
         future = self._crew.start(procedure)
         self._at_work[future] = row
         future.add_done_callback(self._wakes.put)
@@ -268,9 +278,12 @@ class Worker:
         return min(pause for pause in pauses if pause is not None) / 1_000_000
 
     def _wait(self, seconds: float) -> None:
-        """Until something wakes us; then for all that has woken us meanwhile."""
+        """Until something wakes us; then for all that has woken us meanwhile, and of a worker that is nearly full a moment longer: what is claimed together costs a fraction."""
         try:
             self._ended(self._wakes.get(timeout=seconds))
+            ends_us = self._engine.clock.boot_us() + GATHER_US
+            while 2 * len(self._at_work) > self._working.concurrency and (left_us := ends_us - self._engine.clock.boot_us()) > 0:
+                self._ended(self._wakes.get(timeout=left_us / 1_000_000))
             while True:
                 self._ended(self._wakes.get_nowait())
         except Empty:

@@ -11,6 +11,7 @@ others in it (SQLite puts them first and PostgreSQL last), so that they are aske
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -158,16 +159,28 @@ def _runs(
     locking: bool,
 ) -> list[tuple[int, RunRow]]:
     found: list[tuple[int, RunRow]] = []
-    for statement in statements:
-        if wanted.workflows is not None:
-            statement = statement.where(run.c.workflow.in_(wanted.workflows))
-        if wanted.passed_over:
-            statement = statement.where(run.c.run_id.not_in(wanted.passed_over))
-        if locking:  # SQLite's transaction has the file's lock already
-            statement = statement.with_for_update(key_share=True, skip_locked=True)
-        rows = connection.execute(statement, lane | {"limit": limit}).mappings().all()
+    asked = lane | {"limit": limit}
+    if wanted.workflows is not None:
+        asked["workflows"] = wanted.workflows
+    if wanted.passed_over:
+        asked["passed_over"] = list(wanted.passed_over)
+    for each in statements:
+        statement = _narrowed(each, workflows="workflows" in asked, passed_over="passed_over" in asked, locking=locking)
+        rows = connection.execute(statement, asked).mappings().all()
         found += [(number, row) for number, row in _readable(rows) if wants(wanted, row)]
     return found
+
+
+@cache
+def _narrowed(statement: sa.Select[Any], *, workflows: bool, passed_over: bool, locking: bool) -> sa.Select[Any]:
+    """Built once: building it costs more than what it is asked."""
+    if workflows:
+        statement = statement.where(run.c.workflow.in_(bindparam("workflows", expanding=True)))
+    if passed_over:
+        statement = statement.where(run.c.run_id.not_in(bindparam("passed_over", expanding=True)))
+    if locking:  # SQLite's transaction has the file's lock already
+        statement = statement.with_for_update(key_share=True, skip_locked=True)
+    return statement
 
 
 def _readable(rows: Any) -> Iterator[tuple[int, RunRow]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 from recovery import texts
@@ -134,7 +134,7 @@ class Writer:
             next_look_us=wanted.next_look_us,
             reason=wanted.reason,
             keys=tuple([self._claim(intent) for intent in intents if intent.key]),
-            contracts=tuple([(digest, texts.dumps(self.contracts[digest].to_json())) for digest in new]),
+            contracts=tuple([(digest, _text(digest, self.contracts[digest])) for digest in new]),
             payloads=payloads,
             words=(self._ending(wanted.status, at_us),) if self.parent and wanted.status.settled and not self.ended else (),
             keeps_look=wanted.keeps_look,
@@ -195,6 +195,12 @@ class Writer:
                     owner_run=result.owner_run,
                     owner_step=result.owner_step,
                 )
+
+
+@lru_cache(maxsize=256)
+def _text(digest: str, contract: Contract) -> str:  # noqa: ARG001  # contracts that are equal may differ in what was left unstated
+    """Kept, since all runs of an app share a few contracts."""
+    return texts.dumps(contract.to_json())
 
 
 def writer_of(loaded: Loaded, token: Callable[[], str]) -> Writer:
