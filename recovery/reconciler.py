@@ -388,8 +388,8 @@ def _verdict(effect: EffectStep, judgement: Judgement | None) -> StepVerdict:
     next_look_us = None if judgement is None else judgement.next_look_us
     return StepVerdict(
         step=effect.step,
-        effect=effect.intent.effect,
-        key=effect.intent.key,
+        effect=effect.effect,
+        key=effect.key,
         row=row.name,
         action=row.action.value,
         reason=row.reason.value,

@@ -54,7 +54,7 @@ def loads_own(text: str) -> JSON:
     if '"$' in text:
         return loads(text)
     try:
-        stored, end = _SCAN(text, 0)
+        stored, end = SCAN(text, 0)
     except (RecursionError, StopIteration):
         return loads(text)  # for its error
     return stored if end == len(text) else loads(text)
@@ -84,4 +84,5 @@ def _finite(text: str) -> float:
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _WRITTEN: Final = written_by(_ENCODER)
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_finite, parse_float=_finite)
-_SCAN: Final[Callable[[str, int], tuple[JSON, int]]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # `raw_decode` without a frame
+SCAN: Final[Callable[[str, int], tuple[JSON, int]]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # `raw_decode` without a frame
+"""The JSON that begins at a place of a text that `loads_own` reads, and where it ends. Raises StopIteration where none begins, and ValueError."""

@@ -63,7 +63,7 @@ def news(history: History, contracts: dict[str, Contract], now_us: int) -> list[
     """What a settled run's journal does not record yet, judged by its stored contracts alone. Empty without new evidence."""
     entries: list[Entry] = []
     for step in history.effects:
-        if step.settled is not None:
+        if step.unread is None and step.settled is not None:
             judgement = conclude(step, _situation(step, contracts, now_us))
             if judgement.news:
                 entries += records(step, judgement, history.length + len(entries))
@@ -72,8 +72,8 @@ def news(history: History, contracts: dict[str, Contract], now_us: int) -> list[
 
 def contradicted(step: EffectStep, contracts: dict[str, Contract], now_us: int) -> Contradicted | None:
     """What speaks against a step's outcome; None for one that is not settled, or that nothing speaks against."""
-    if step.settled is None or unopposed(step, step.settled):
-        return None
+    if step.unread is not None or step.settled is None or unopposed(step, step.settled):
+        return None  # of one that is unread nothing was heard but what its outcome rests on
     reading = examine(step, _situation(step, contracts, now_us)).reading
     basis = _basis(step)
     adopted = next((noted for noted in basis if noted.answer.kind in RECEIPTS), None)

@@ -26,13 +26,14 @@ from recovery.core.errors import (
 )
 from recovery.core.forgetting import Memory
 from recovery.core.gathering import Gate, Gathering
-from recovery.core.history import DecisionStep, EffectStep, History, Step, recorded_orders
+from recovery.core.history import DecisionStep, EffectStep, History, Step
 from recovery.core.ids import ROOT, branch_of, check_step_name, other_arguments, step_id
 from recovery.core.misfits import Side, asked_decision, recorded_side
 from recovery.core.operations import Append, Decided, Enter, Flush, Leave, Now, Op, Turn
 from recovery.core.order_errors import RunCancelled
 from recovery.core.orders import held_at_least, refusal
 from recovery.core.resting import Rest, Rests, says_less
+from recovery.core.returning import recorded_orders
 from recovery.core.scopes import Scopes
 from recovery.core.steps import OutOfOrder, Steps, upwards
 from recovery.core.steps import Unwind as Unwind
@@ -74,6 +75,11 @@ class Execution:
     def stopped(self) -> Unwind | None:
         """Why the run cannot go on now; the gravest, where several branches have stopped."""
         return self.steps.stopped_at(ROOT)
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether some steps return in an order that is recorded."""
+        return bool(self._gates)
 
     # -- steps and branches --------------------------------------------------------------------------------------------
 

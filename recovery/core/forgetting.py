@@ -60,9 +60,7 @@ class Memory:
             return False
         found = self._alike.get(definition)
         if found is None:
-            found = self._alike[definition] = replace(
-                request, key="", fingerprint="", arguments=None, subject=None, valid_until_us=None, deadline_us=None
-            )
+            found = self._alike[definition] = in_common(request)
         self.requests[name] = found
         return True
 
@@ -72,9 +70,16 @@ class Memory:
             self._behind.extend(steps)
 
 
+def in_common(request: Request) -> Request:
+    """What the requests of one effect have in common."""
+    return replace(request, key="", fingerprint="", arguments=None, subject=None, valid_until_us=None, deadline_us=None)
+
+
 def _is_past(step: Step) -> bool:
     if isinstance(step, DecisionStep):
         return step.decision.form in _ANSWERED
+    if step.unread is not None:
+        return step.is_settled
     settled = step.settled
     if settled is None or step.overrides or step.intent.undoes:
         return False

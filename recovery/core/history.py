@@ -34,17 +34,17 @@ from recovery.core.entries import (
     Settled,
     Verb,
     Verdict,
-    step_of,
 )
 from recovery.core.errors import IllegalHistory
 from recovery.core.ids import ROOT, branch_of
+from recovery.core.late import hear as hear
 from recovery.core.moving import Places, moved
 from recovery.core.recorded import DecisionStep as DecisionStep
 from recovery.core.recorded import EffectStep as EffectStep
+from recovery.core.recorded import Giving, Unread
 from recovery.core.recorded import Noted as Noted
 from recovery.core.recorded import Step as Step
 from recovery.core.showing import is_plain, secrets_in, without
-from recovery.core.steps import upwards
 from recovery.core.superseding import ENDS_OF_RESTS, heard_by, still_completed, superseded
 
 DIVERGE: Final = "diverge"
@@ -113,7 +113,7 @@ class History:
 
     @property
     def unsettled(self) -> list[EffectStep]:
-        return [step for step in self.steps.values() if isinstance(step, EffectStep) and step.settled is None]
+        return [step for step in self.steps.values() if isinstance(step, EffectStep) and not step.is_settled]
 
     @property
     def effects(self) -> list[EffectStep]:
@@ -176,6 +176,32 @@ class History:
             self.ended = entry
         else:
             self._about_effect(entry)
+
+    def add_unread(self, unread: Unread) -> None:
+        """Take the next entry, an intent with its first attempt that is left unread. Raises IllegalHistory as `add` does."""
+        self.length, self.divergence, step = self.length + 1, None, unread.step
+        self._require(self.opened is not None, "the first entry must open the run")
+        self._require(self.ended is None, "the run has ended")
+        if step in self.steps and not self._is_anew(step):
+            raise self._illegal(f"step {step} is recorded twice")
+        self.steps[step] = EffectStep.of(self.length, unread)
+
+    def settle_unread(self, step: str, giving: Giving, text: str) -> bool:
+        """Take the next entry, a settlement that is left unread. False, and nothing is taken, where its step is read already or settled."""
+        effect = self.steps.get(step)
+        if (
+            not isinstance(effect, EffectStep)
+            or (unread := effect.unread) is None
+            or unread.giving is not None
+            or self.ended is not None
+        ):
+            return False
+        self.length += 1
+        self.divergence = None
+        unread.giving, unread.given = giving, text
+        effect.settled_seq = self.length
+        self._complete(step)
+        return True
 
     def _decided(self, entry: Decision) -> None:
         if self._repeats_a_rest(entry):
@@ -297,10 +323,13 @@ class History:
         if entry.evidence:
             self._require(all(0 < seq < self.length for seq in entry.evidence), "evidence must stand earlier in the journal")
         effect.settled, effect.settled_seq = entry, self.length
-        self.completed.append(entry.step)
-        if (outer := branch_of(entry.step)) and self._has_come_to_an_outcome(
-            outer
-        ):  # it was rejected, and comes to its outcome with what followed on that
+        self._complete(entry.step)
+
+    def _complete(self, step: str) -> None:
+        """An effect has come to its outcome."""
+        self.completed.append(step)
+        outer = branch_of(step)
+        if outer and self._has_come_to_an_outcome(outer):  # it was rejected, and comes to its outcome with what followed on that
             self.completed.remove(outer)
             self.completed.append(outer)
 
@@ -334,16 +363,6 @@ class History:
         return IllegalHistory(run_id=self.run_id, seq=self.length, problem=problem)
 
 
-def recorded_orders(history: History) -> dict[str, list[str]]:
-    """The order in which the steps below each path came to their outcomes, parts of steps apart."""
-    found: dict[str, list[str]] = {}
-    for done in history.completed:
-        if not history.lies_in_a_step(done):
-            for path in upwards(branch_of(done)):
-                found.setdefault(path, []).append(done)
-    return found
-
-
 def held_by(orders: Iterable[Override]) -> Override | None:
     """The order that holds or pauses a run, behind all of these. A cancel ends a pause, since what is open is then to be settled; a hold it does not."""
     held, cancelled = None, False
@@ -361,6 +380,8 @@ def held_by(orders: Iterable[Override]) -> Override | None:
 def _values(step: Step) -> list[JSON]:
     if isinstance(step, DecisionStep):
         return [step.decision.value]
+    if step.unread is not None:
+        return []  # what is declared secret is read at once
     return [step.intent.arguments, *(noted.answer.value for noted in step.observations)]
 
 
@@ -370,25 +391,9 @@ def _acknowledges(entry: Entry) -> bool:
 
 
 def fold(run_id: str, entries: Iterable[Entry], late: Iterable[Observation] = ()) -> History:
-    """The history of a run, with late evidence added to the steps it is about, unless it is in the chain by now. Raises IllegalHistory."""
+    """The history of a run, with late evidence. Raises IllegalHistory."""
     history = History(run_id)
     for entry in entries:
         history.add(entry)
-    for observation in late:
-        step = history.places.called_now(step_of(observation), observation.epoch)
-        effect = history.known(step) if step is not None else None
-        if isinstance(effect, EffectStep) and step is not None:
-            placed = _placed(effect, replace(observation, step=step))
-            if all(noted.observation != placed for noted in effect.observations):
-                effect.observations.append(Noted(None, placed))
+    hear(history, late)
     return history
-
-
-def _placed(effect: EffectStep, observation: Observation) -> Observation:
-    """Late evidence names an attempt only if that attempt is in this journal. In a restored one the number may belong to another attempt
-    by now, and a "this did nothing" from the lost time must not clear it."""
-    number = observation.attempt
-    if number is None:
-        return observation
-    known = number <= len(effect.attempts) and observation.epoch in {"", effect.attempts[number - 1].epoch}
-    return observation if known else replace(observation, attempt=None)

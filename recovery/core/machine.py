@@ -75,7 +75,7 @@ class Machine(Execution):
     same_bytes: the code is of the version that opened the run; another one may make other bytes of the same arguments (A5).
     holds: contracts under which nothing is sent, by digest or name, as they were last read; asked for at each judgement.
     heard: orders about the run, as they were last read; those that its history has not taken in yet are, at its next step.
-    requests: what the workflow asked for, by step; of a step that is forgotten, what it has in common with others of its effect.
+    requests: what the workflow asked for, by step; of one that is forgotten, or was only replayed, what it has in common with others of its effect.
     kin: its children. mail: what it waits for from outside.
     straight: whether ordinary steps go the one way of theirs (`ordinary`). Who only reads says no, and tests, which compare.
     tells: whether somebody is told what was concluded of each step; else `judgements` stays empty.
@@ -106,7 +106,7 @@ class Machine(Execution):
 
     @property
     def calls(self) -> dict[str, Any]:
-        """The bound calls of the effects that the workflow has reached and that are not forgotten, by step."""
+        """The bound calls of the effects that the workflow has reached, and that are neither forgotten nor were only replayed, by step."""
         return {step: request.subject for step, request in self.requests.items() if request.subject is not None}
 
     def beyond(self, step: str, would: str) -> Unwind:  # noqa: ARG002  # for whoever tells them

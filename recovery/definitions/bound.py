@@ -12,6 +12,7 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from recovery.codec import fingerprint, fingerprint_of_simple
 from recovery.core.entries import JSON, Answered
 from recovery.core.instants import instant_us
 from recovery.core.values import value
@@ -31,10 +32,19 @@ class Bound(Generic[T]):
 
     effect: Effect[..., T]
     stored: Mapping[str, JSON]
-    fingerprint: str
     valid_until_us: int | None = None
     retry: Retry | None = None  # how it is tried again; None: as the engine's budget says
     _owed: list[str] = field(default_factory=list, repr=False, compare=False)  # who waits for it to be performed
+    _simple: bool = field(default=False, repr=False, compare=False)  # its arguments are such as `fingerprint_of_simple` takes
+    _known_as: str = field(default="", init=False, repr=False, compare=False)  # its fingerprint, once it was asked for
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest of what is asked for. A replay mostly compares the arguments as they are stored, and does without."""
+        if not self._known_as:
+            digest = fingerprint_of_simple if self._simple else fingerprint
+            object.__setattr__(self, "_known_as", digest({"arguments": self.stored, "effect": self.effect.name}))
+        return self._known_as
 
     def perform_is_owed(self) -> Self:
         """Made by a call inside a workflow: to be said if nobody performs it."""

@@ -15,7 +15,7 @@ from functools import wraps
 from types import FrameType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
 
-from recovery.codec import Codec, fingerprint, fingerprint_of_simple
+from recovery.codec import Codec
 from recovery.core.contracts import Contract, Kind, microseconds
 from recovery.core.durations import stated
 from recovery.core.entries import JSON, Answered
@@ -106,17 +106,14 @@ class Effect(Generic[P, T]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Bound[T]:
         """Bind arguments; nothing happens yet. Raises ValueNotStorable for what cannot be stored."""
         if not args and self.signature.takes(kwargs):
-            bound: Bound[T] = Bound(
-                self, kwargs, fingerprint_of_simple({"arguments": kwargs, "effect": self.name}), None, self.retry
-            )
+            bound: Bound[T] = Bound(self, kwargs, None, self.retry, _simple=True)
         else:
             bound = self.bind(self.signature.encode(args, kwargs))
         return bound.perform_is_owed() if IN_WORKFLOW.get() else bound
 
     def bind(self, stored: Mapping[str, JSON]) -> Bound[T]:
         """Bind stored arguments, as a journal holds them. Reading them raises ValueUnreadable if they no longer fit."""
-        arguments = dict(stored)
-        return Bound(self, arguments, fingerprint({"effect": self.name, "arguments": arguments}), retry=self.retry)
+        return Bound(self, dict(stored), retry=self.retry)
 
     def parse(self, given: Mapping[str, Any]) -> Bound[T]:
         """Bind plain JSON from outside, such as a model's tool call. Raises ValueNotStorable saying what does not fit."""

@@ -208,13 +208,15 @@ class AsyncSession:
 
     def perform(self, bound: Bound[Any], key: str | None, name: str | None, retry: Retry | None) -> Coroutine[Any, Any, Any]:
         bound = bound_call(bound, "perform").retried(retry)
-        return self._step(name or bound.effect.name, lambda step: self._session.perform(step, bound, key))
+        step = self._session.machine.begin(name or bound.effect.name, self._branch)
+        return self._performed(step, bound, key)
 
     def attempt(
         self, bound: Bound[Any], key: str | None, name: str | None, retry: Retry | None
     ) -> Coroutine[Any, Any, Applied[Any] | Rejected]:
         bound = bound_call(bound, "attempt").retried(retry)
-        return self._step(name or bound.effect.name, lambda step: self._session.attempt(step, bound, key))
+        step = self._session.machine.begin(name or bound.effect.name, self._branch)
+        return self._attempted(step, bound, key)
 
     def wait(self, wait: Wait[Any]) -> Coroutine[Any, Any, Any]:
         return self._step(wait.name, lambda step: self._session.wait(step, wait))
@@ -310,6 +312,16 @@ class AsyncSession:
         """Begun here, before any await; a coroutine that nobody awaits keeps the next step from starting."""
         step = self._session.machine.begin(name, self._branch)
         return self._driven(step, procedure)
+
+    async def _performed(self, step: str, bound: Bound[Any], key: str | None) -> Any:
+        if (given := self._session.replayed(step, bound, key)) is not None:
+            return given.value
+        return await self._driven(step, lambda step: self._session.perform(step, bound, key))
+
+    async def _attempted(self, step: str, bound: Bound[Any], key: str | None) -> Applied[Any] | Rejected:
+        if (given := self._session.replayed(step, bound, key)) is not None:
+            return given
+        return await self._driven(step, lambda step: self._session.attempt(step, bound, key))
 
     async def _driven(self, step: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:
         try:

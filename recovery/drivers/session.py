@@ -42,6 +42,7 @@ from recovery.definitions.run import Applied, Rejected
 from recovery.definitions.speaking import spoken
 from recovery.definitions.wait import Wait
 from recovery.drivers.reading import fingerprint_of, read_in, reading
+from recovery.drivers.replaying import Replays
 from recovery.drivers.undoing import Stretches, Undoing
 from recovery.drivers.wanting import Wanting
 from recovery.logs import logger
@@ -85,6 +86,7 @@ class Session:
     machine: Machine
     namespace: str
     stretches: Stretches = field(init=False)
+    replays: Replays = field(init=False, default_factory=Replays)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stretches", Stretches(self.machine))
@@ -179,6 +181,18 @@ class Session:
             raise DecisionFailed(run_id=self.run_id, step=decision.step, error=decision.error, message=decision.value)
         with reading(self.machine, decision.step):
             return deciding.decode(decision.value)
+
+    def replayed(self, step: str, bound: Bound[Any], key: str | None) -> Applied[Any] | None:
+        """The recorded value of a step that has just begun, and has ended by that; None where it is to be carried out. The very same either way: this asks
+        for nothing."""
+        try:
+            given = self.replays.given(self, step, bound, key)
+        except BaseException as error:  # an interrupted step has ended, too; raised again
+            self.machine.finish(step, error)
+            raise
+        if given is not None:
+            self.machine.finish(step)
+        return given
 
     async def perform(self, step: str, bound: Bound[Any], key: str | None) -> Any:
         """The effect's value, or the error that its outcome stands for."""

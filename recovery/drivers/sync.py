@@ -180,12 +180,14 @@ class SyncSession:
     def perform(self, bound: Bound[Any], key: str | None, name: str | None, retry: Retry | None) -> Any:
         bound = bound_call(bound, "perform").retried(retry)
         refuse_async(bound.effect.is_async, "effect", bound.effect.name)
-        return self._step(name or bound.effect.name, lambda step: self._session.perform(step, bound, key))
+        step, given = self._begun(name or bound.effect.name, bound, key)
+        return self._carried_out(step, lambda step: self._session.perform(step, bound, key)) if given is None else given.value
 
     def attempt(self, bound: Bound[Any], key: str | None, name: str | None, retry: Retry | None) -> Applied[Any] | Rejected:
         bound = bound_call(bound, "attempt").retried(retry)
         refuse_async(bound.effect.is_async, "effect", bound.effect.name)
-        return self._step(name or bound.effect.name, lambda step: self._session.attempt(step, bound, key))
+        step, given = self._begun(name or bound.effect.name, bound, key)
+        return self._carried_out(step, lambda step: self._session.attempt(step, bound, key)) if given is None else given
 
     def wait(self, wait: Wait[Any]) -> Any:
         return self._step(wait.name, lambda step: self._session.wait(step, wait))
@@ -282,6 +284,12 @@ class SyncSession:
         with pure:
             step = machine.begin(name, self._branch)
         return self._carried_out(step, procedure)
+
+    def _begun(self, name: str, bound: Bound[Any], key: str | None) -> tuple[str, Applied[Any] | None]:
+        """An effect's step, and what it is given where it is only replayed."""
+        with self._driver.pure:
+            step = self._session.machine.begin(name, self._branch)
+            return step, self._session.replayed(step, bound, key)
 
     def _carried_out(self, step: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:
         machine, pure = self._session.machine, self._driver.pure

@@ -7,7 +7,7 @@ looks leaves values that lie out of line where they are: a `Withheld` then stand
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,16 +16,18 @@ from typing import Final, NamedTuple, Protocol
 from recovery import texts
 from recovery.core.chain import Row, broken_at
 from recovery.core.contracts import Contract, contract_digest
-from recovery.core.entries import ENTRY_FORMAT, Entry, Observation, Opened, OutcomeKind, Status, latest_us
+from recovery.core.entries import ENTRY_FORMAT, JSON, Entry, Observation, Opened, OutcomeKind, Status, latest_us
 from recovery.core.errors import IncompatibleVersion, JournalCorrupt, RunForgotten, RunNotFound
 from recovery.core.heartbeats import HEARTBEAT
-from recovery.core.history import EffectStep, History, fold
+from recovery.core.history import EffectStep, History, hear
 from recovery.core.instants import iso
 from recovery.core.key_errors import EncryptionKeyMissing
+from recovery.core.recorded import Unread
 from recovery.ports import Evidence, Journal, RunRow, Stub
-from recovery.storage.beating import hear
+from recovery.storage.alike import Alike, Intents, Settlements
+from recovery.storage.beating import hear as hear_beats
 from recovery.storage.opening import Opening, fetched, withheld
-from recovery.storage.resting import Sealing
+from recovery.storage.resting import Reference, Sealing
 from recovery.vaults import Vault
 
 MANY: Final = 1000
@@ -43,13 +45,16 @@ ENDS: Final = {
 class Loaded:
     """One run as a consistent snapshot: `rows` and `entries` run in parallel, `late` is what stands outside the chain, and `told` what that says.
 
+    found: its entries, where one that nobody has asked for yet is what reads it. highest_us: the highest time in the chain: no clock may read less from here
+    on. The run's own row has no digest: nobody's clock follows it.
     incarnation: the database's, which a run takes over only with its next claim. sealing: how what is appended to it is encrypted; None: not at all.
     unopened: the ids of the keys that were not here, and under which some of it is encrypted.
     """
 
     run: RunRow
     rows: list[Row]
-    entries: list[Entry]
+    found: list[Entry | Intents | Settlements]
+    highest_us: int
     late: list[Evidence]
     told: list[Entry]
     history: History
@@ -69,9 +74,12 @@ class Loaded:
         return self.rows[0].epoch.incarnation < self.incarnation
 
     @property
-    def highest_us(self) -> int:
-        """The highest time in the chain: no clock may read less from here on. The run's own row has no digest: nobody's clock follows it."""
-        return max(latest_us(entry) for entry in self.entries)
+    def entries(self) -> list[Entry]:
+        """What its rows say, each read once."""
+        for place, (row, each) in enumerate(zip(self.rows, self.found, strict=True)):
+            if isinstance(each, Intents | Settlements):
+                self.found[place] = each.read(row.step, row.body)
+        return self.found  # type: ignore[return-value]  # by now none of them is what reads one
 
 
 class Parts(NamedTuple):
@@ -127,9 +135,10 @@ def assembled(parts: Parts, beside: Beside, *, values: bool = True) -> Loaded:
     sealing = None if beside.vault is None else Sealing(beside.vault, namespace, run_id)
     opening = Opening(run_id, sealing, strict=values, encrypted=":" in run.input_digest)
     value_of = fetched(beside, opening, rows) if values else withheld
+    alike = Alike()
     try:
         with _undisturbed(rows):
-            entries = [opening.entry(row, value_of) for row in rows]
+            found = [_read_or_form(alike, opening, row, value_of) for row in rows]
     except JournalCorrupt:
         if (stub := beside.stub(run_id)) is not None:
             raise _forgotten(run, stub) from None  # since its rows were read
@@ -139,14 +148,16 @@ def assembled(parts: Parts, beside: Beside, *, values: bool = True) -> Loaded:
     # Two values that were not read cannot be compared, nor one that was with one that was not.
     heard = told if opening.comparable else []
     with _undisturbed(rows):
-        history = fold(run_id, entries, [entry for entry in heard if isinstance(entry, Observation)])
-    hear(history, beats, sealing)
+        history = _folded(run_id, rows, found)
+    hear(history, [entry for entry in heard if isinstance(entry, Observation)])
+    hear_beats(history, beats, sealing)
     if misfit := _misfit(run, rows, history, opening):
         raise JournalCorrupt(run_id=run_id, seq=run.head, field=f"the run's {misfit}")
     return Loaded(
         run=run,
         rows=rows,
-        entries=entries,
+        found=found,
+        highest_us=max(alike.latest_us, *(latest_us(each) for each in found if not isinstance(each, Intents | Settlements))),
         late=late,
         told=told,
         history=history,
@@ -155,6 +166,28 @@ def assembled(parts: Parts, beside: Beside, *, values: bool = True) -> Loaded:
         sealing=sealing,
         unopened=frozenset(opening.unopened),
     )
+
+
+def _read_or_form(alike: Alike, opening: Opening, row: Row, value_of: Callable[[Reference], JSON]) -> Entry | Intents | Settlements:
+    """What a row says, or what will read it. Where a run is encrypted, each is opened, which is what shows that nobody put one in the clear behind others."""
+    if not opening.encrypted and (form := alike.form_of(row.kind, row.step, row.body)) is not None:
+        return form
+    entry = opening.entry(row, value_of)
+    alike.learn(row.step, row.body, entry)
+    return entry
+
+
+def _folded(run_id: str, rows: list[Row], found: list[Entry | Intents | Settlements]) -> History:
+    """The history of what was found. Raises IllegalHistory."""
+    history = History(run_id)
+    for row, each in zip(rows, found, strict=True):
+        if isinstance(each, Intents):
+            history.add_unread(Unread(row.step, each, row.body))
+        elif not isinstance(each, Settlements):
+            history.add(each)
+        elif not history.settle_unread(row.step, each, row.body):
+            history.add(each.read(row.step, row.body))
+    return history
 
 
 @contextmanager
@@ -200,7 +233,7 @@ def _contracts(run_id: str, history: History, texts: dict[str, str]) -> dict[str
     for effect in (*history.superseded.values(), *history.steps.values()):
         if not isinstance(effect, EffectStep):
             continue
-        digest = effect.intent.contract
+        digest = effect.contract
         if digest not in texts:
             raise JournalCorrupt(run_id=run_id, seq=effect.seq, field="contract")
         if digest not in found:

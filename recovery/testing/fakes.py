@@ -37,7 +37,7 @@ class Fakes:
 
     def inside(self, bound: Bound[Any]) -> FakeInside:
         """`bound` may be a stand-in; what is called is the effect's own."""
-        return FakeInside(self, Bound(bound.effect, bound.stored, bound.fingerprint))
+        return FakeInside(self, Bound(bound.effect, bound.stored))
 
     def standing(self) -> object:
         return self.footprint.fed

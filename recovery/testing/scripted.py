@@ -84,9 +84,9 @@ class ScriptedEnvironment:
         if self.effects.get(name) is not bound.effect:
             raise Unscripted(f"effect {name} has no script; give {name}: a function of its arguments, or AS_IT_STANDS")
         if bound.effect.contract.kind is not Kind.READ:
-            return StandIn(bound.effect, bound.stored, bound.fingerprint, bound.valid_until_us)
+            return StandIn(bound.effect, bound.stored, bound.valid_until_us)
         script = self._scripts[name]
-        return bound if script is AS_IT_STANDS else Reading(bound.effect, bound.stored, bound.fingerprint, script=script)
+        return bound if script is AS_IT_STANDS else Reading(bound.effect, bound.stored, script=script)
 
 
 @value(frozen=True, slots=True)

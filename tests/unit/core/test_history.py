@@ -25,7 +25,8 @@ from recovery.core.entries import (
     Verdict,
 )
 from recovery.core.errors import IllegalHistory
-from recovery.core.history import DecisionStep, EffectStep, History, fold, recorded_orders
+from recovery.core.history import DecisionStep, EffectStep, History, fold
+from recovery.core.returning import recorded_orders
 
 OPENED = Opened(workflow="w", version="1", input=None, input_digest="d", at_us=0)
 DECISION = Decision(step="plan#1", fingerprint="f", value=1, at_us=0)

@@ -1,0 +1,90 @@
+"""Replaying: the way of a step that is recorded as its code asks for it, which is nearly every step of a run that is taken over.
+
+Owns when a step can be given its recorded outcome at once, without a request, a procedure or a judgement. Does no I/O. Invariants: what it answers is what the
+procedure of every step (`Session.attempt`) would, and the machine is left as that would leave it; wherever it does not answer, nothing has changed, and that
+procedure is asked.
+
+That procedure compares a recorded effect's name, environment, key and fingerprint with what is asked for, and heeds nothing else of a settled step that nothing
+speaks against. Name and environment are compared once for all steps of a form. A fingerprint is made of the effect's name and of the arguments as they are stored:
+where both are the same text, so is it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from recovery import texts
+from recovery.core.entries import OutcomeKind
+from recovery.core.errors import DefinitionError, ValueUnreadable
+from recovery.core.forgetting import in_common
+from recovery.core.history import EffectStep
+from recovery.core.ids import derive_key
+from recovery.core.recorded import Asking
+from recovery.core.request import Request
+from recovery.definitions.effect import Bound, Effect
+from recovery.definitions.registry import check_complete
+from recovery.definitions.run import Applied
+
+if TYPE_CHECKING:
+    from recovery.drivers.session import Session
+
+
+@dataclass(slots=True)
+class Replays:
+    """What is asked for as the forms of a run's intents say, by form: the requests of one effect, but for what differs from step to step."""
+
+    _known: dict[int, tuple[Asking, Request]] = field(default_factory=dict)
+
+    def given(self, session: Session, step: str, bound: Bound[Any], key: str | None) -> Applied[Any] | None:
+        """The recorded value of a step that has just begun; None where it is to be asked for in the way of every step."""
+        machine = session.machine
+        recorded = machine.history.steps.get(step)
+        if not isinstance(recorded, EffectStep) or (unread := recorded.unread) is None or (giving := unread.giving) is None:
+            return None
+        effect, asking = bound.effect, unread.asking
+        known = self._known.get(id(asking))
+        if known is None or known[1].definition is not effect:
+            if not _asks_for(asking, effect):
+                return None
+            known = None
+        if giving.pattern.outcome is not OutcomeKind.APPLIED or bound.retry is not None or not _undisturbed(session):
+            return None
+        name = key or derive_key(session.namespace, session.run_id, machine.history.places.key_name(step))
+        if not isinstance(name, str) or len(name) > effect.contract.key_length_max:
+            return None
+        if not asking.is_of(step, unread.asked, name, texts.dumps(bound.stored)):
+            return None
+        try:
+            value = effect.decode_value(giving.value(step, unread.given))
+        except ValueUnreadable:
+            return None
+        if known is None:
+            known = self._known[id(asking)] = (asking, in_common(session.request(step, bound, key)))
+            machine.contracts.setdefault(effect.contract.digest, effect.contract)
+        machine.requests[step] = known[1]
+        if machine.tells:
+            machine.judgements.append((recorded, None))
+        return Applied(value)
+
+
+def _asks_for(asking: Asking, effect: Effect[..., Any]) -> bool:
+    """Whether this effect is the one of these intents, and can be asked for at all. A scope that is a function is asked each time."""
+    pattern, environment = asking.pattern, effect.environment
+    if pattern.effect != effect.name or pattern.environment != environment.name or not isinstance(environment.scope, str):
+        return False
+    try:
+        check_complete(effect)
+    except DefinitionError:
+        return False
+    return True
+
+
+def _undisturbed(session: Session) -> bool:
+    """Whether nothing is going on that a step has to heed."""
+    machine = session.machine
+    mail = machine.mail
+    concerns = (
+        machine.history.overrides or machine.in_turn or machine.heard() or mail.approved or mail.used or session.stretches.open
+    )
+    return machine.straight and not concerns
