@@ -15,6 +15,7 @@ from sqlalchemy import event
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DBAPIError
 
+from recovery.storage.ahead import Ahead
 from recovery.storage.leaving import keep
 from recovery.storage.sqlite_library import LIBRARY
 
@@ -40,9 +41,10 @@ def execute(cursor: Any, text: str, parameters: Sequence[Any] = ()) -> int:
 class Bare:
     """The one connection of a pool, for whoever holds the lock under which alone the pool is used: taking it out and putting it back costs more than a statement."""
 
-    def __init__(self, engine: sa.Engine) -> None:
+    def __init__(self, engine: sa.Engine, ahead: Ahead) -> None:
         """After the listeners that set up a connection: one that they refuse is never used."""
         self._engine = engine
+        self._ahead = ahead
         self._record: Any = None
         self._cursor: Any = None
         event.listen(engine, "connect", self._connected)
@@ -56,6 +58,7 @@ class Bare:
             said = written(cursor)
             told: object = said  # which pyright does not narrow
             if told is not False and told is not None:
+                self._ahead.make()
                 execute(cursor, "COMMIT")
             return said
         finally:
@@ -66,9 +69,10 @@ class Bare:
         """In a child: what was the parent's is neither used nor let go of."""
         keep((self._record, self._cursor))
         self._record = self._cursor = None
+        self._ahead.drop()
 
     def _connect(self) -> Any:
-        self._engine.raw_connection().close()  # back to the pool
+        self._engine.connect().close()  # back to the pool; a raw one's failure would be the driver's, which nobody tells apart
         assert self._cursor is not None, "it is connected"
         return self._cursor
 
@@ -78,6 +82,7 @@ class Bare:
     def _closed(self, _connection: Any, record: Any) -> None:
         if record is self._record:
             self._record = self._cursor = None
+            self._ahead.drop()
 
     def _roll_back(self, cursor: Any) -> None:
         try:

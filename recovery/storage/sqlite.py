@@ -27,6 +27,7 @@ from recovery.forks import watch
 from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import inbox, payloads
 from recovery.storage import statements as say
+from recovery.storage.ahead import Ahead
 from recovery.storage.alone import alone_at
 from recovery.storage.bare import Bare, cursor_of
 from recovery.storage.faults import MIGRATE, MIGRATE_OR_SAY_WHERE, passing
@@ -46,6 +47,7 @@ T = TypeVar("T")
 
 BUSY_TIMEOUT_MS: Final = 10_000
 CHECKPOINT_PAGES: Final = 4000  # of the log; larger than the default, so that a busy writer is interrupted less often
+_FRAME_BYTES: Final = 4096 + 24  # of a page in the log
 
 # A copy made by VACUUM INTO has left write-ahead logging; the first writer puts it back.
 _WRITER_SETTINGS: Final = (
@@ -91,7 +93,7 @@ class SqliteDatabase:
         self._ready = False
         self._writing: WeakSet[Any] = WeakSet()  # the pool's records of connections that write
         self._writer = self._engine("BEGIN IMMEDIATE", self._writer_connected, pool_size=1, max_overflow=0)
-        self._bare = Bare(self._writer)
+        self._bare = Bare(self._writer, Ahead(self._path, CHECKPOINT_PAGES * _FRAME_BYTES))
         self._reader = self._engine("BEGIN", self._connected, pool_size=4, max_overflow=16)
         watch(self)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,6 +106,15 @@ def test_a_connection_whose_rollback_fails_is_never_used_again(kept: Journal) ->
     assert bare.committed(lambda cursor: bool(seen.append(cursor.connection) or take("after")(cursor)))
     assert seen[0] is not seen[1]
     assert keys(kept) == 1
+    kept.close()
+
+
+def test_a_connection_that_cannot_be_made_fails_as_one_of_core_does(kept: Journal, sqlite_url: str) -> None:
+    opened(kept)
+    database_of(kept).interrupted()
+    Path(sqlite_url.removeprefix("sqlite:///")).unlink()
+    with pytest.raises(DBAPIError, match="unable to open"):
+        bare_of(kept).committed(take("k1"))
     kept.close()
 
 
