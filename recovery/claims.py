@@ -22,6 +22,7 @@ from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered
 from recovery.definitions.registry import Workflows
 from recovery.ports import Hold, Journal, Message, Owner, RunRow
+from recovery.several import Stored
 from recovery.storage.reading import Loaded, Parts, assembled, read
 from recovery.storage.resting import Sealing, is_digest, sealing_of
 from recovery.vaults import Vault
@@ -182,19 +183,21 @@ def loaded(world: World, journal: Journal, claimed: Sequence[RunRow]) -> list[Ta
     """Runs that were just claimed, as they stand behind that, in one go. Raises StoreUnavailable."""
     if not claimed:
         return []
-    short = [row.run_id for row in claimed if row.head <= ROWS_MAX]
     with around("load"):
-        stored = journal.load_many(short) if short else {}
-        namespace, incarnation = journal.namespace(), journal.incarnation()
+        stored, parts = parts_of(journal, claimed)
     _heard(world, journal.holds())
+    return [Taken(row, parts[row.run_id], stored[row.run_id].spoken_to) if row.run_id in parts else Taken(row) for row in claimed]
 
-    def taken(row: RunRow) -> Taken:
-        if row.run_id not in stored:
-            return Taken(row)
-        run, rows, contracts, late, spoken_to = stored[row.run_id]
-        return Taken(row, Parts(namespace, incarnation, run, rows, contracts, late), spoken_to)
 
-    return [taken(row) for row in claimed]
+def parts_of(journal: Journal, rows: Sequence[RunRow]) -> tuple[dict[str, Stored], dict[str, Parts]]:
+    """What is stored of those of these runs that are not long, and what is assembled of it."""
+    short = [row.run_id for row in rows if row.head <= ROWS_MAX]
+    stored = journal.load_many(short) if short else {}
+    namespace, incarnation = journal.namespace(), journal.incarnation()
+    whole = {
+        run_id: Parts(namespace, incarnation, each.run, each.rows, each.contracts, each.late) for run_id, each in stored.items()
+    }
+    return stored, whole
 
 
 async def claim(world: World, seen: RunRow) -> RunRow | None:

@@ -6,7 +6,6 @@ were left alone.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -22,6 +21,7 @@ from recovery.definitions.recovered import Recovered
 from recovery.engine.bringing import Bringing
 from recovery.engine.draining import Bring, Drained, Stands
 from recovery.engine.draining import drain as drained
+from recovery.engine.foreseeing import foreseen
 from recovery.operators.planning import Plan
 from recovery.ports import RunRow
 
@@ -60,15 +60,14 @@ def _stands(result: Callable[[], Recovered[Any]]) -> Stands:
 
 
 def _planning(engine: AnyEngine, *, probe: bool) -> Bring:
-    def planned(row: RunRow, finish: Callable[[Any], Any]) -> Stands:
-        made: Plan = finish(engine.plan(row.run_id, probe=probe))
+    def planned(row: RunRow, plan: Callable[[], Plan]) -> Stands:
+        made = plan()
         told = "; ".join([*(f"{step.step}: {step.action}" for step in made.steps), made.then])
         return Stands(row.status, code_of(made, row.status), told)
 
     def bring(rows: Iterator[RunRow]) -> Iterator[tuple[RunRow, Callable[[], Stands]]]:
-        with asyncio.Runner() as runner:  # all of them on one event loop
-            for row in rows:
-                yield row, partial(planned, row, lambda came: runner.run(came) if asyncio.iscoroutine(came) else came)
+        for row, plan in foreseen(engine, rows, probe=probe):
+            yield row, partial(planned, row, plan)
 
     return bring
 

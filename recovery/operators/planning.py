@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from recovery.claims import World
 from recovery.core.entries import Answered, Observation, Override, Source, Verb
@@ -22,9 +22,9 @@ from recovery.core.policy import Budget
 from recovery.core.request import Request
 from recovery.core.rows import Action
 from recovery.operators.claiming import order_of
-from recovery.operators.rehearsal import Rehearsal, rehearsed
+from recovery.operators.rehearsal import Rehearsal, held_now, rehearsed
 from recovery.operators.standing import ALONE, alone, looked_at
-from recovery.storage.reading import Loaded
+from recovery.storage.reading import Loaded, Parts, assembled
 
 QUESTIONS_MAX: Final = 3
 """How often one step is asked in one plan: more answers at the same time would say nothing new."""
@@ -67,10 +67,24 @@ class Plan:
     diverged: bool = False
 
 
-async def plan(world: World, run_id: str, *, probe: bool = True, cancel: tuple[str, str] | None = None) -> Plan:
+class Beforehand(NamedTuple):
+    """What was read for many plans in one go: a run, and what is held."""
+
+    parts: Parts
+    holds: frozenset[str]
+
+
+async def plan(
+    world: World,
+    run_id: str,
+    *,
+    probe: bool = True,
+    cancel: tuple[str, str] | None = None,
+    beforehand: Beforehand | None = None,
+) -> Plan:
     """What a recovery would do next. probe: ask read-only questions where the table would. cancel: if it were cancelled before that, by whom and
     why. Raises RunNotFound, JournalCorrupt, and ValueUnreadable where the app's types no longer fit the journal."""
-    loaded = await looked_at(run_id)
+    loaded = await (looked_at(run_id) if beforehand is None else _whole(beforehand.parts))
     if cancel is not None and loaded.history.ended is None:
         loaded.history.overrides.append(Override(step=ROOT, verb=Verb.CANCEL, by=cancel[0], at_us=await Now(), reason=cancel[1]))
     workflow = world.workflows.of(loaded.run.workflow, loaded.history.version)
@@ -78,10 +92,14 @@ async def plan(world: World, run_id: str, *, probe: bool = True, cancel: tuple[s
         then = f"the run is {loaded.run.status.value}; its outcome would be printed again"
         return _plan(loaded, await Now(), (), then, alone=workflow is None)
     if loaded.history.held is not None or workflow is None:
-        holds = await Use(lambda journal: journal.holds())
-        subjects = frozenset(hold.subject for hold in holds)
+        subjects = await held_now() if beforehand is None else beforehand.holds
         return from_journal(loaded, now_us=await Now(), budget=world.budget, holds=subjects)
-    return await _by_rehearsal(world, loaded, await rehearsed(world, loaded, workflow), probe=probe)
+    holds = None if beforehand is None else beforehand.holds
+    return await _by_rehearsal(world, loaded, await rehearsed(world, loaded, workflow, holds), probe=probe)
+
+
+async def _whole(parts: Parts) -> Loaded:
+    return await Use(lambda journal: assembled(parts, journal))
 
 
 def from_journal(loaded: Loaded, *, now_us: int, budget: Budget, holds: frozenset[str] = frozenset()) -> Plan:

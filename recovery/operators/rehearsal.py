@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from recovery.claims import World
+from recovery.claims import HOLDS, World
 from recovery.core.entries import Decision, Entry, Intent, Observation, Settled, Status
 from recovery.core.errors import RunUnsettled
 from recovery.core.history import EffectStep
@@ -82,9 +82,14 @@ class Rehearsal(Machine):
         return self.stop(RunUnsettled(run_id=self.history.run_id, status="rehearsed", reason=""))
 
 
-async def rehearsed(world: World, loaded: Loaded, workflow: Workflow[..., Any]) -> Rehearsal:
-    """What the workflow asks for now. Raises ValueUnreadable where its types no longer fit the journal."""
-    held = frozenset(hold.subject for hold in await Use(lambda journal: journal.holds()))
+async def held_now() -> frozenset[str]:
+    """The contracts that are held, by digest or name."""
+    return frozenset(hold.subject for hold in await Use(HOLDS, alike=True))
+
+
+async def rehearsed(world: World, loaded: Loaded, workflow: Workflow[..., Any], holds: frozenset[str] | None = None) -> Rehearsal:
+    """What the workflow asks for now. holds: what is held, where that was just read. Raises ValueUnreadable where its types no longer fit the journal."""
+    held = await held_now() if holds is None else holds
     machine = Rehearsal(
         history=loaded.history,
         epoch=max(loaded.run.epoch, Epoch(loaded.incarnation, 1)),

@@ -18,7 +18,7 @@ from recovery.core.operations import Now, Use
 from recovery.core.policy import Budget
 from recovery.core.request import Request, holding
 from recovery.core.timing import Situation
-from recovery.operators.rehearsal import Rehearsal, rehearsed
+from recovery.operators.rehearsal import Rehearsal, held_now, rehearsed
 from recovery.ports import RunRow
 from recovery.storage.reading import Loaded, read
 
@@ -70,8 +70,7 @@ async def standing(world: World, loaded: Loaded, step: str) -> Standing:
     if machine is not None and request is not None:
         situation, problem = machine.situation(request, effect, await Now()), ""
     else:
-        holds = await Use(lambda journal: journal.holds())
-        situation = alone(loaded, effect, await Now(), world.budget, frozenset(hold.subject for hold in holds))
+        situation = alone(loaded, effect, await Now(), world.budget, await held_now())
         problem = "" if machine is None else _why_not(machine)
     if loaded.history.held is not None:
         situation = replace(situation, held=True)
