@@ -142,6 +142,8 @@ async def _obeying(world: World, loaded: Loaded, taken: Taken | None = None) -> 
     if loaded.history.ended is not None:  # by its owner, between our look and our claim, of which neither epoch nor lease tells
         return _settled(world, loaded.run, loaded.history, against=await _against(world, loaded))
     while True:
+        restored = loaded.restored
+        loaded.let_go()
         if taken is None or taken.spoken_to:
             loaded = await obeyed(world, loaded)
         if loaded.history.held is not None:
@@ -150,7 +152,7 @@ async def _obeying(world: World, loaded: Loaded, taken: Taken | None = None) -> 
         assert workflow is not None, "asked before the claim"
         if taken is None or taken.parts is None:
             await hear(world)
-        came = await _go(world, loaded.run, loaded.history, loaded.contracts, workflow, restored=loaded.restored)
+        came = await _go(world, loaded.run, loaded.history, loaded.contracts, workflow, restored=restored)
         if came.status.settled or not await disobeyed(loaded.history):
             return came
         loaded, taken = await load(loaded.run.run_id), None

@@ -81,6 +81,11 @@ class Loaded:
                 self.found[place] = each.read(row.step, row.body)
         return self.found  # type: ignore[return-value]  # by now none of them is what reads one
 
+    def let_go(self) -> None:
+        """Forget the rows and the entries: who goes on with the run asks its history, which forgets what it has behind it."""
+        self.rows.clear()
+        self.found.clear()
+
 
 class Parts(NamedTuple):
     """A run as it is stored: nothing of it has been verified."""

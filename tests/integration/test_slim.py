@@ -97,6 +97,39 @@ def test_a_first_run_keeps_next_to_nothing_of_what_it_has_behind_it(sqlite_url: 
     assert kept < 1000, "an effect, a decision and a publication: it was more than five thousand bytes"
 
 
+def test_a_run_that_is_taken_up_again_keeps_no_more(sqlite_url: str) -> None:
+    """Once it has replayed what is recorded: neither the rows that it was loaded from, nor what they say."""
+    interrupts = iter([True, False, True])
+
+    @effect(KEYED, environment=NOWHERE)
+    def last(call: Call) -> None:
+        if next(interrupts, False):
+            raise KeyboardInterrupt
+        look(STEPS - 1)
+
+    @workflow
+    def resumed(run: Run) -> None:
+        for number in range(STEPS):
+            run.perform(step(number=-number))
+            run.decide("choose", lambda: 1.0)
+        run.perform(last())
+
+    allocated.clear()
+    with Engine(sqlite_url, workflows=[many, resumed]) as engine:
+        with pytest.raises(KeyboardInterrupt):
+            engine.run("warm", resumed)
+        engine.run("warm", resumed)
+        allocated.clear()
+        with pytest.raises(KeyboardInterrupt):
+            engine.run("long", resumed)
+        tracemalloc.start()
+        try:
+            engine.run("long", resumed)
+        finally:
+            tracemalloc.stop()
+    assert allocated[0] / STEPS < 1500, "an effect and a decision, and what a load takes once"
+
+
 @dataclass
 class Shelf:
     """What is taken and given back, in order. `seen`: what each compensation was told."""
