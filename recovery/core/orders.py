@@ -90,8 +90,14 @@ def ordered(machine: Machine) -> bool:
     return bool(news(machine.history, machine.heard()))
 
 
-async def heeding(machine: Machine, step: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:
+def heeding(machine: Machine, step: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> Coroutine[Op[Any], Any, T]:
     """A step that has just begun, unless an order that came in the meantime stops it. Raises Unwind."""
+    if machine.heard() or machine.history.overrides:
+        return _heeded(machine, step, procedure)
+    return procedure(step)  # almost always
+
+
+async def _heeded(machine: Machine, step: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:
     if machine.heard():
         await heed(machine, step)
     if step not in machine.history.steps:

@@ -8,7 +8,7 @@ branch stops every branch that it was begun from, since any of them may have lea
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -66,8 +66,8 @@ class Steps:
     unrecorded: dict[str, RecoveryError] = field(default_factory=dict)
     latest: dict[str, str] = field(default_factory=dict)
     _recorded: dict[str, list[str]] = field(default_factory=dict)
-    _positions: Counter[str] = field(default_factory=Counter)
-    _occurrences: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _positions: dict[str, int] = field(default_factory=dict)
+    _occurrences: dict[tuple[str, str], int] = field(default_factory=dict)
     _under_way: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -83,19 +83,21 @@ class Steps:
         begins although its branch was stopped by an error of this kind.
 
         Raises Unwind, ConcurrentStep, InvalidName and OutOfOrder."""
-        self.check(branch, despite)
+        if self.whole is not None or self._gravest or self.unrecorded:  # almost never
+            self.check(branch, despite)
         check_step_name(name)
         if branch in self._under_way:
             raise ConcurrentStep(run_id=self.run_id, step=name, other=self._under_way[branch])
-        step, recorded = step_id(branch, name, self._occurrences[branch, name] + 1), self.recorded_next(branch)
+        occurrence = self._occurrences.get((branch, name), 0) + 1
+        step, recorded = step_id(branch, name, occurrence), self.recorded_next(branch)
         if recorded is None:
             step = of_generation(step, self.generation)
         elif recorded == step or recorded.startswith(f"{step}@"):
             step = recorded
         else:
             raise OutOfOrder(step, recorded, f"step {step}")
-        self._occurrences[branch, name] += 1
-        self._positions[branch] += 1
+        self._occurrences[branch, name] = occurrence
+        self._positions[branch] = self._positions.get(branch, 0) + 1
         self.latest[branch] = step
         if awaited:
             self._under_way[branch] = step
@@ -103,7 +105,10 @@ class Steps:
 
     def recorded_next(self, branch: str) -> str | None:
         """The step that the record of a branch goes on with; None where it has been replayed to its end."""
-        recorded, position = self._recorded.get(branch, []), self._positions[branch]
+        recorded = self._recorded.get(branch)
+        if recorded is None:
+            return None
+        position = self._positions.get(branch, 0)
         return recorded[position] if position < len(recorded) else None
 
     def check(self, branch: str, despite: type[RecoveryError] | None = None) -> None:

@@ -10,8 +10,7 @@ import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from recovery.core.entries import Answered, AnswerKind, Attempt, Intent, Observation, Source
 from recovery.core.errors import DefinitionError, RecoveryError
@@ -24,7 +23,7 @@ from recovery.definitions.answer import NotSent, ReplyWas
 from recovery.definitions.call import Call
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.replies import error_name, message_of
-from recovery.drivers.beating import Aside, Beats, silence_of
+from recovery.drivers.beating import Aside, Beats, last_of, silence_of
 from recovery.drivers.patience import Patience
 from recovery.drivers.riding import Watchman
 from recovery.drivers.strands import Strands, Threads
@@ -37,19 +36,90 @@ Progress = Callable[[Sleep | Poll, float], None]
 """Told on every nap what is waited for and how many seconds are left."""
 
 
+class Told(Watch):
+    """What one call may learn of itself at any time. `ends_us`: its deadline, on the boot clock. It is no part of what it asks for (`Question`): each call
+    would be a circle that only a garbage collection ends."""
+
+    __slots__ = ("_aside", "_operation", "_run_id", "_surroundings", "beats", "ends_us")
+
+    def __init__(
+        self, surroundings: Surroundings, operation: Asked, run_id: str, aside: Aside | None, silence: float | None, ends_us: int
+    ) -> None:
+        Watch.__init__(self, silence)
+        self._surroundings, self._operation, self._run_id, self._aside = surroundings, operation, run_id, aside
+        self.ends_us = ends_us
+        self.beats: Beats | None = None  # from the first sign of life on
+
+    def remaining(self) -> float:
+        """Seconds, at least 0."""
+        return max(0.0, (self.ends_us - self._surroundings.clock.boot_us()) / 1_000_000)
+
+    def stopped(self) -> bool:
+        return self.abandoned or self._surroundings.unwanted(self._run_id)
+
+    def said(self, progress: Any) -> None:
+        """A sign of life. Only a sending says any."""
+        if isinstance(self._operation, Send):
+            if self.beats is None:
+                place = self._surroundings
+                self.beats = Beats(self._operation, self._run_id, place.clock, self, self._aside or place.use)
+            self.beats.beat(progress)
+
+    def failed(self) -> None:
+        """It has ended without an outcome."""
+        if self.beats is not None:
+            self.beats.failed()
+
+    def keep(self, answer: Answered) -> None:
+        """It was answered, and nobody waits for that any more."""
+        assert not isinstance(self._operation, Ask), "nobody outlives a question"
+        self._surroundings.keep(self._operation, self._run_id, answer)
+
+
 @value(frozen=True, slots=True)
 class Question:
-    """One call of a user's function about one effect."""
+    """One call of a user's function about one effect. attempts: it is an attempt, which is not made behind its deadline."""
 
     bracket: str
     call: Call
-    ask: Callable[[], Any]
-    is_async: bool
+    function: Callable[[Call], Any]  # the user's: reached through `_call` alone
     answer: Callable[[Any], Answered]
     raised: Callable[[Exception], Answered | None]
-    too_late: bool = False
-    watch: Watch = field(default_factory=Watch)
-    beats: Beats | None = None
+    is_async: bool
+    attempts: bool
+    too_late: bool
+    watch: Told
+
+    def ask(self) -> Any:
+        """Call it. A `def` attempt runs where nobody can interrupt it, in a thread, and one that says signs of life in one that can be left alone."""
+        if not self.attempts:
+            return self.function(self.call)
+        if self.is_async:
+            return self._in_time()
+        if self.watch.silence is None:
+            return self._outliving()
+        return self.watch.called(self._outliving, self.watch.remaining())
+
+    def _in_time(self) -> Any:
+        """Looked at once more where the body starts: a thread may have been waited for until the deadline had passed."""
+        if self.watch.remaining() <= 0:
+            raise ReplyWas(NotSent(detail=_TOO_LATE))
+        return self.function(self.call)
+
+    def _outliving(self) -> Any:
+        """A reply that comes after its caller has given up is still a fact, and is kept."""
+        try:
+            value = self._in_time()
+        except Exception as error:  # a user's function; raised again, and what it tells is kept
+            if self.watch.abandoned and (told := self.raised(error)) is not None:
+                self.watch.keep(told)
+            raise
+        if self.watch.abandoned:
+            self.watch.keep(self.answer(value))
+        return value
+
+
+Asked: TypeAlias = Send | Ask | Close | Cancel
 
 
 def _itself(subject: Any) -> Any:
@@ -78,7 +148,7 @@ class Surroundings:
 
     def question(
         self,
-        operation: Send | Ask | Close | Cancel,
+        operation: Asked,
         run_id: str,
         now_us: int,
         stamped_us: int | None = None,
@@ -93,8 +163,8 @@ class Surroundings:
         boot_us = self.clock.boot_us()
         ends_us = boot_us + max(0, send_until_us - now_us)  # at once where it is over by the wall clock
         ends_us = ends_us if stamped_us is None else min(ends_us, stamped_us + _lasts_us(attempt, intent))
-        watch = Watch(silence_of(operation, bound.effect.heartbeat))
-        beats = Beats(operation, run_id, self.clock, watch, aside or self._at_once) if isinstance(operation, Send) else None
+        watch = Told(self, operation, run_id, aside, silence_of(operation, bound.effect.heartbeat), ends_us)
+        sending = operation if isinstance(operation, Send) else None
         call = Call(
             run_id=run_id,
             step=intent.step,
@@ -104,34 +174,20 @@ class Surroundings:
             epoch=operation.epoch if isinstance(operation, Ask) else operation.attempt.epoch,
             attempt=attempt.number if attempt else 0,
             send_until=moment(send_until_us),
-            first_sent=moment(operation.first_sent_us) if isinstance(operation, Send) else None,
-            remaining=lambda: max(0.0, (ends_us - self.clock.boot_us()) / 1_000_000),
-            stopped=lambda: watch.abandoned or self.unwanted(run_id),
-            last_heartbeat=None if beats is None else beats.last,
-            beat=_unheard if beats is None else beats.beat,
+            first_sent=None if sending is None else moment(sending.first_sent_us),
+            remaining=watch.remaining,
+            stopped=watch.stopped,
+            last_heartbeat=None if sending is None else last_of(sending),
+            beat=watch.said,
         )
         bracket, body, answer, raised = _function_of(operation, bound)
-        ask = partial(_in_time, call, body) if attempt else partial(body, call)
-        if not isinstance(operation, Ask) and not bound.effect.is_async:
-            ask = partial(_outliving, ask, watch, answer, raised, partial(self._keep, operation, run_id))
-            if watch.silence is not None:
-                ask = partial(watch.called, ask, max(0.0, (ends_us - boot_us) / 1_000_000))
-        return Question(
-            bracket=bracket,
-            call=call,
-            ask=ask,
-            is_async=bound.effect.is_async,
-            answer=answer,
-            raised=raised,
-            too_late=boot_us >= ends_us,
-            watch=watch,
-            beats=beats,
-        )
+        return Question(bracket, call, body, answer, raised, bound.effect.is_async, attempt is not None, boot_us >= ends_us, watch)
 
-    def _at_once(self, call: Callable[[Journal], None]) -> None:
+    def use(self, call: Callable[[Journal], None]) -> None:
+        """Use the store in the caller's own thread."""
         call(self.journal)
 
-    def _keep(self, operation: Send | Close | Cancel, run_id: str, answer: Answered) -> None:
+    def keep(self, operation: Send | Close | Cancel, run_id: str, answer: Answered) -> None:
         """Late evidence about an attempt whose caller was cancelled. Best effort: without it the attempt is unknown, as it was."""
         attempt, now_us = operation.attempt, self.clock.wall_us()
         late = Observation(
@@ -158,17 +214,13 @@ class Surroundings:
         return seconds
 
 
-def _unheard(_: Any) -> None:
-    """Only a sending says signs of life."""
-
-
 def _lasts_us(attempt: Attempt | None, intent: Intent) -> int:
     """How long one call may take."""
     return intent.timeout_us if attempt is None else attempt.send_until_us - attempt.sent_at_us
 
 
 def _function_of(
-    operation: Send | Ask | Close | Cancel, bound: Bound[Any]
+    operation: Asked, bound: Bound[Any]
 ) -> tuple[str, Callable[[Call], Any], Callable[[Any], Answered], Callable[[Exception], Answered | None]]:
     """The bracket around an operation, the user's function that it calls, and what its return or its error mean."""
     effect = bound.effect
@@ -190,32 +242,6 @@ _TOO_LATE: Final = "its deadline had passed before its first byte"
 def called_too_late() -> Answered:
     """The attempt's deadline passed between its commit and its first byte: proof that this attempt never left."""
     return Answered(kind=AnswerKind.NOT_SENT, detail=_TOO_LATE)
-
-
-def _in_time(call: Call, body: Callable[[Call], Any]) -> Any:
-    """Asked once more where the body starts: a thread may have been waited for until the deadline had passed."""
-    if call.remaining_seconds() <= 0:
-        raise ReplyWas(NotSent(detail=_TOO_LATE))
-    return body(call)
-
-
-def _outliving(
-    ask: Callable[[], Any],
-    watch: Watch,
-    answer: Callable[[Any], Answered],
-    raised: Callable[[Exception], Answered | None],
-    keep: Callable[[Answered], None],
-) -> Any:
-    """Ask where nobody can interrupt: in a thread. A reply that comes after its caller has given up is still a fact, and is kept."""
-    try:
-        value = ask()
-    except Exception as error:  # a user's function; raised again, and what it tells is kept
-        if watch.abandoned and (told := raised(error)) is not None:
-            keep(told)
-        raise
-    if watch.abandoned:
-        keep(answer(value))
-    return value
 
 
 def failed_decision(error: Exception) -> Decided:

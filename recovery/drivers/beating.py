@@ -45,12 +45,6 @@ class Beats:
     aside: Aside
     _kept: Heartbeat | None = None
 
-    @property
-    def last(self) -> JSON:
-        """How far an earlier attempt said last that it had come."""
-        heard = self.send.heard.last
-        return None if heard is None else deepcopy(heard.progress)
-
     def beat(self, progress: Any) -> None:
         """The attempt is alive. Raises ValueNotStorable."""
         attempt, stored = self.send.attempt, progress_of(progress, self.send.intent.effect)
@@ -70,6 +64,12 @@ class Beats:
         assert epoch is not None, "an attempt names the epoch that made it"
         self._kept = beat
         self.aside(partial(_write_beat, self.run_id, self.send.attempt.step, epoch, beat))
+
+
+def last_of(send: Send) -> JSON:
+    """How far an earlier attempt said last that it had come."""
+    heard = send.heard.last
+    return None if heard is None else deepcopy(heard.progress)
 
 
 def silence_of(operation: object, heartbeat: timedelta | None) -> float | None:

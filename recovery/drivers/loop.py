@@ -11,7 +11,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from functools import partial
 from operator import methodcaller
 from typing import Any, ClassVar, Final, TypeVar
@@ -52,27 +52,22 @@ from recovery.definitions.effect import IN_WORKFLOW
 from recovery.drivers.asking import Surroundings, called_too_late, failed_decision
 from recovery.drivers.handing import HandedBack, begins
 from recovery.drivers.patience import repeatable
+from recovery.drivers.readings import Readings
 from recovery.drivers.riding import Watchman
 from recovery.drivers.session import Session
 from recovery.drivers.watching import Watch
+from recovery.forks import watch
 from recovery.logs import logger
 from recovery.ports import Append as Member
-from recovery.ports import Clock, Hold, Journal, Message, NewRun, RunRow
+from recovery.ports import Hold, Journal, Message, NewRun, RunRow
 from recovery.storage.writer import Writer
 
 T = TypeVar("T")
-
-READINGS_KEPT: Final = 8
-"""Between the reading that an attempt is stamped with and its first byte lies one more: of the commit that makes it durable."""
 
 _NAMESPACE: Final = methodcaller("namespace")
 POLL_SECONDS: Final = 0.05
 POLL_SECONDS_MAX: Final = 1.0
 """How often an inbox is looked at by a call that may wait for it."""
-
-_READINGS: Final[ContextVar[tuple[tuple[Clock, int, int], ...]]] = ContextVar("readings", default=())
-"""The last few readings of a strand: a clock, its wall time, and its boot time before that. Each thread or task has its own: however many branches there
-are, none pushes out the reading that another one's attempt is stamped with."""
 
 
 class _Left(BaseException):
@@ -96,14 +91,22 @@ class Driver(ABC):
         self._writer = writer
         self._run_id = writer.run_id if writer else run_id
         self._pid = os.getpid()
+        self._left_behind: int | None  # the process whose run this is, where it is found in a child of that
+        self.forked()
+        watch(self)
         self._awaited = False  # somebody looks soon whether something still rides
         self.ended = False  # nothing rides any more
         self._left = False  # this coroutine is being closed: nothing may be awaited any more
+
+    def forked(self) -> None:
+        """A child carries nothing out: the run is its parent's."""
+        self._left_behind = None if os.getpid() == self._pid else self._pid
 
     async def drive(self, procedure: Coroutine[Op[Any], Any, T]) -> T:
         """Carry out a procedure to its end."""
         resume: Callable[[Any], Op[Any]] = procedure.send
         came: Any = None
+        readings = Readings()
         while True:
             try:
                 with self.pure:
@@ -116,17 +119,19 @@ class Driver(ABC):
             try:
                 resume = procedure.send
                 try:
-                    if type(operation) is not Now or (came := self._read()) is None:  # asked most often, and mostly of this host
-                        came = await self._carry_out(operation)
+                    if type(operation) is Now and not self._clock.asks():  # asked most often, and mostly of this host
+                        came = readings.read(self._clock)
+                    else:
+                        came = await self._carried_out(operation, readings)
                 except StoreUnavailable as error:
-                    came = await self._again(operation, error)
+                    came = await self._again(operation, readings, error)
             except GeneratorExit as error:
                 self._left = True
                 resume, came = procedure.throw, _Left(error)
             except BaseException as error:  # noqa: BLE001  # all of it belongs to the procedure
                 resume, came = procedure.throw, error
 
-    async def _again(self, operation: Op[Any], error: StoreUnavailable) -> Any:
+    async def _again(self, operation: Op[Any], readings: Readings, error: StoreUnavailable) -> Any:
         """Wait out an outage of the store, and have the same done once it answers. Raises its last error where nobody waits for it, or not for so long."""
         surroundings, boot_us = self.surroundings, self.surroundings.clock.boot_us
         patience, began_us, times = surroundings.patience, boot_us(), 0
@@ -138,19 +143,21 @@ class Driver(ABC):
                 times += 1
                 await self._pause(patience.pause_seconds(times))
                 try:
-                    return await self._carry_out(operation)
+                    return await self._carried_out(operation, readings)
                 except StoreUnavailable as again:
                     error = again
         raise error
 
-    async def _carry_out(self, operation: Op[Any]) -> Any:
+    def _carried_out(self, operation: Op[Any], readings: Readings) -> Coroutine[Any, Any, Any]:
+        """What carries it out. Raises RunLeftBehind, HandedBack."""
         self._check_ours(operation)
-        return await self.CARRIERS[type(operation)](self, operation)
+        kind = type(operation)
+        return self._TIMED[kind](self, operation, readings) if kind in self._TIMED else self.CARRIERS[kind](self, operation)
 
     def _check_ours(self, operation: Op[Any]) -> None:
         """Whether this process is to carry it out. Raises RunLeftBehind, HandedBack."""
-        if (here := os.getpid()) != self._pid:  # both would send: the fence refuses one of them only after that
-            raise RunLeftBehind(run_id=self._run_id, parent=self._pid, child=here)
+        if self._left_behind is not None:  # both would send: the fence refuses one of them only after that
+            raise RunLeftBehind(run_id=self._run_id, parent=self._left_behind, child=os.getpid())
         if self.surroundings.handing_back() and begins(operation):
             raise HandedBack
 
@@ -199,25 +206,27 @@ class Driver(ABC):
             with suppress(Exception):  # the run hears of it from its writer, at its next step
                 await self.drive(writer.flush())
 
-    async def _ask(self, operation: Send | Ask | Close | Cancel) -> Answered:
-        stamped_us = None if isinstance(operation, Ask) else self._boot_at(operation.attempt.sent_at_us)
-        asked = self.surroundings.question(operation, self._run_id, await self._now(), stamped_us, self._aside)
+    async def _ask(self, operation: Send | Ask | Close | Cancel, readings: Readings) -> Answered:
+        stamped_us = None if isinstance(operation, Ask) else readings.get(operation.attempt.sent_at_us)
+        clock = self._clock
+        now_us = await self._wall() if clock.asks() else clock.wall_us()
+        asked = self.surroundings.question(operation, self._run_id, now_us, stamped_us, self._aside)
         if asked.too_late:
             return called_too_late()
         with around(asked.bracket):
             try:
-                seconds = asked.call.remaining_seconds()
+                seconds = asked.watch.remaining() if asked.is_async else None
                 answer = asked.answer(await self._call(asked.ask, asked.is_async, seconds, asked.watch))
             except Exception as error:  # what it means is the effect's to say
                 if (said := asked.raised(error)) is None:
                     raise
                 answer = said
-                if asked.beats is not None:
-                    asked.beats.failed()
+                asked.watch.failed()
             except BaseException:  # cancelled or interrupted: a thread that still asks keeps what it hears as late evidence
                 asked.watch.abandoned = True
                 raise
-        await self._caught_up()
+        if asked.watch.beats is not None:
+            await self._caught_up()
         return answer
 
     async def _hold(self, order: HoldContract) -> None:
@@ -239,7 +248,7 @@ class Driver(ABC):
     async def _sleep(self, operation: Sleep) -> None:
         """In naps, so that a clock that steps or a machine that was suspended is noticed. A virtual clock skips instead."""
         told = False
-        while not operation.heard() and (seconds := self.surroundings.left(operation, await self._now())):
+        while not operation.heard() and (seconds := self.surroundings.left(operation, await self._wall())):
             if not told:
                 logger("waiting").info(operation.why, seconds=round(seconds, 3))  # an engine that waits looks like one that hangs
                 told = True
@@ -258,7 +267,7 @@ class Driver(ABC):
         """Look at the store now and then, less and less often. A virtual clock skips: nobody else does anything meanwhile."""
         pause_seconds = POLL_SECONDS
         while not await self._use(operation.heard):
-            seconds = self.surroundings.left(operation, await self._now())
+            seconds = self.surroundings.left(operation, await self._wall())
             if not seconds:
                 return
             if not self._clock.skip(seconds):
@@ -286,28 +295,16 @@ class Driver(ABC):
         await driver.end()
         return came
 
-    def _read(self) -> int | None:
-        """The wall clock, where reading it asks nobody. Which of its boot clock's readings it goes with is kept for the strand."""
-        clock = self._clock
-        if clock.asks():
-            return None
-        boot_us = clock.boot_us()  # first: a deadline that is measured from it is never too late
-        wall_us = clock.wall_us()
-        _READINGS.set((*_READINGS.get()[1 - READINGS_KEPT :], (clock, wall_us, boot_us)))
+    async def _now(self, _: Now, readings: Readings) -> int:
+        boot_us = self._clock.boot_us()
+        wall_us = await self._wall()
+        readings.keep(wall_us, boot_us)
         return wall_us
 
-    async def _now(self) -> int:
+    async def _wall(self) -> int:
         """The wall clock: as a use of the store where reading it asks a database."""
         clock = self._clock
-        boot_us = clock.boot_us()
-        wall_us = await self._use(lambda journal: clock.wall_us()) if clock.asks() else clock.wall_us()  # noqa: ARG005  # the clock has it
-        _READINGS.set((*_READINGS.get()[1 - READINGS_KEPT :], (clock, wall_us, boot_us)))
-        return wall_us
-
-    def _boot_at(self, wall_us: int) -> int | None:
-        """The boot clock as this strand read it with a wall time; None: it did not, lately."""
-        clock = self._clock
-        return next((boot for by, wall, boot in reversed(_READINGS.get()) if by is clock and wall == wall_us), None)
+        return await self._use(lambda journal: clock.wall_us()) if clock.asks() else clock.wall_us()  # noqa: ARG005  # the clock has it
 
     @abstractmethod
     async def _enter(self) -> None:
@@ -365,9 +362,6 @@ class Driver(ABC):
     async def _boot(self, _: Boot) -> int:
         return self._clock.boot_us()
 
-    async def _asked(self, _: Now) -> int:
-        return await self._now()
-
     async def _drawn(self, _: Draw) -> int:
         return self.surroundings.draw()
 
@@ -393,8 +387,13 @@ class Driver(ABC):
         await self._turn(operation.waiting)
 
     CARRIERS: ClassVar[Mapping[type[Op[Any]], Callable[[Any, Any], Coroutine[Any, Any, Any]]]] = {
-        Append: _append, Ask: _ask, Boot: _boot, Cancel: _ask, Close: _ask, Commit: _committed, Decide: _decide, Deliver: _deliver, Draw: _drawn,
-        Enter: _entered, Execute: _execute, Find: _found, Flush: _flushed, HoldContract: _hold, Leave: _left_by, Now: _asked, Poll: _poll, Send: _ask, Sleep: _sleep,
+        Append: _append, Boot: _boot, Commit: _committed, Decide: _decide, Deliver: _deliver, Draw: _drawn,
+        Enter: _entered, Execute: _execute, Find: _found, Flush: _flushed, HoldContract: _hold, Leave: _left_by, Poll: _poll, Sleep: _sleep,
         Turn: _turned, Use: _used,
     }  # fmt: skip
     """By type: a ladder of comparisons took longer than most of what it led to."""
+
+    _TIMED: ClassVar[Mapping[type[Op[Any]], Callable[[Any, Any, Readings], Coroutine[Any, Any, Any]]]] = {
+        Ask: _ask, Cancel: _ask, Close: _ask, Now: _now, Send: _ask,
+    }  # fmt: skip
+    """Those that read the clocks, or are bounded by what they showed."""

@@ -196,19 +196,27 @@ class Session:
 
     async def perform(self, step: str, bound: Bound[Any], key: str | None) -> Any:
         """The effect's value, or the error that its outcome stands for."""
-        outcome = await self.attempt(step, bound, key)
+        if _is_wanted_again(bound):
+            outcome = await self.attempt(step, bound, key)
+        else:
+            request = self._reached(step, bound, key)
+            outcome = self.outcome(step, bound, request.key, await self.machine.perform(step, request))
         if isinstance(outcome, Rejected):
             raise outcome.error
         return outcome.value
 
     async def attempt(self, step: str, bound: Bound[Any], key: str | None) -> Applied[Any] | Rejected:
-        self.stretches.check(step, bound.effect)
-        if bound.retry is None or not bound.retry.rejections:
-            request = self.request(step, bound, key)
+        if bound.retry is None or not _is_wanted_again(bound):
+            request = self._reached(step, bound, key)
             return self.outcome(step, bound, request.key, await self.machine.perform(step, request))
+        self.stretches.check(step, bound.effect)
         wanted = Wanting(bound, bound.retry, key, self.request)
         settled = await again.performed(self.machine, step, bound.retry, wanted.request, wanted.cause_of)
         return self.outcome(settled.step, bound, wanted.keys[settled.step], settled)
+
+    def _reached(self, step: str, bound: Bound[Any], key: str | None) -> Request:
+        self.stretches.check(step, bound.effect)
+        return self.request(step, bound, key)
 
     async def compensate(self, step: str, reached: Sequence[str]) -> Compensated:
         """Undo what has been applied of the effects at these steps."""
@@ -254,3 +262,8 @@ class Session:
         named = limit.step if limit is not None else "of its scope"
         fate = f"The effect was proven not executed ({settled.reason})"
         return DeadlinePassed(run_id=self.run_id, step=step, deadline=named, at=iso(at_us), fate=fate)
+
+
+def _is_wanted_again(bound: Bound[Any]) -> bool:
+    """Whether a rejection may be followed by a further effect."""
+    return bound.retry is not None and bool(bound.retry.rejections)

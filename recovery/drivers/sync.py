@@ -40,7 +40,6 @@ from recovery.drivers.riding import Watchman
 from recovery.drivers.session import Nap, Session
 from recovery.drivers.undoing import Stretch
 from recovery.drivers.watching import Watch
-from recovery.forks import watch
 from recovery.ports import Append, Journal, NewRun
 from recovery.storage.writer import Writer
 
@@ -63,11 +62,10 @@ class SyncDriver(Driver):
 
     def __init__(self, surroundings: Surroundings, writer: Writer | None = None, run_id: str = "") -> None:
         super().__init__(surroundings, writer, run_id)
-        self.forked()
-        watch(self)
 
     def forked(self) -> None:
         """A child is refused everything, and gets to hear it only if it does not wait for a thread that it does not have."""
+        super().forked()
         self.pure = self.surroundings.strands.lock()
         self._appending = self.surroundings.strands.lock()
         self._writing = threading.Lock()
@@ -294,7 +292,9 @@ class SyncSession:
     def _carried_out(self, step: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:
         machine, pure = self._session.machine, self._driver.pure
         try:
-            result = finish(self._driver.drive(heeding(machine, step, procedure)))
+            with pure:
+                begun = heeding(machine, step, procedure)
+            result = finish(self._driver.drive(begun))
         except BaseException as error:  # an interrupted step has ended, too; raised again
             with pure:
                 machine.finish(step, error)
