@@ -37,6 +37,7 @@ INTEGER_MAX: Final = 2**53 - 1  # beyond it JSON numbers lose digits in most rea
 _INT: Final = "$int"  # {"$int": "9007199254740993"}: an integer beyond INTEGER_MAX, in decimal
 _CONFIG: Final = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 _SHORT: Final = 100_000  # characters, of which each takes six bytes at most
+_FINGERPRINT: Final = b"recovery-fingerprint-1"
 _PLAIN: Final = frozenset({str, int, bool, float, NoneType})
 _OWN_MESSAGES: Final = frozenset({"value_error", "assertion_error"})  # a validator's own words, which may quote the value
 
@@ -198,8 +199,9 @@ def canonical(stored: JSON) -> bytes:
 
 
 def _is_simple(stored: JSON) -> bool:
-    """Whether sorted keys are all that makes its JSON canonical, which is so of texts in ASCII and of small integers, and so of most arguments.
-    What takes care of the rest (numbers as JavaScript writes them, keys in the order of UTF-16) is Python, and takes ten times as long."""
+    """Whether sorted keys are all that makes its JSON canonical, and nothing in it may be a mark, which is so of texts in ASCII and of ordinary numbers, and
+    so of most arguments. What takes care of the rest (numbers as JavaScript writes them, keys in the order of UTF-16) is Python, and takes ten times as
+    long."""
     left = [stored]
     while left:
         item = left.pop()
@@ -207,11 +209,13 @@ def _is_simple(stored: JSON) -> bool:
         if kind is str:
             simple = item.isascii()
         elif kind is dict:
-            simple = all([type(name) is str and name.isascii() for name in item])  # noqa: C419  # a generator takes longer than the names
+            simple = all([type(name) is str and name.isascii() and name[:1] != "$" for name in item])  # noqa: C419  # a generator takes longer than the names
             left += item.values()
         elif kind is list:
             simple = True
             left += item
+        elif kind is float:
+            simple = 1e-4 <= abs(item) < 1e16 and not item.is_integer()  # Python and JavaScript write others differently
         else:
             simple = item is None or kind is bool or (kind is int and -INTEGER_MAX <= item <= INTEGER_MAX)
         if not simple:
@@ -222,13 +226,13 @@ def _is_simple(stored: JSON) -> bool:
 def fingerprint(stored: JSON) -> str:
     """The digest of the canonical form: BLAKE2b-256 in hex, under a prefix of its own. Whether a part of it is declared secret does not count, so that a
     run may be recovered by code that has declared it since."""
-    return digest_bytes(b"recovery-fingerprint-1", canonical(revealed(stored)))
+    return fingerprint_of_simple(stored) if _is_simple(stored) else digest_bytes(_FINGERPRINT, canonical(revealed(stored)))
 
 
 def fingerprint_of_simple(stored: JSON) -> str:
     """`fingerprint` of what is known to hold nothing but objects, texts in ASCII, booleans, None and integers up to INTEGER_MAX, and no object of one
     key that begins with a dollar: sorted keys are all that its canonical form asks for."""
-    return digest_bytes(b"recovery-fingerprint-1", _SORTED(stored).encode())
+    return digest_bytes(_FINGERPRINT, _SORTED(stored).encode())
 
 
 def type_title(type_: Any) -> str:

@@ -7,6 +7,7 @@ later digest, and a row of one run never verifies in another, because the chain 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -33,21 +34,27 @@ def genesis(namespace: str, run_id: str) -> str:
 
 
 def chained(previous: str, seq: int, kind: str, step: str, body: str, epoch: Epoch, token: str, signed: bytes = b"") -> Row:
-    """The row that follows `previous`. signed: `signature(epoch, token)`, where somebody writes several rows under them."""
-    return Row(seq, kind, step, body, epoch, token, _digest(previous, seq, kind, step, body, signed or signature(epoch, token)))
+    """The row that follows `previous`; its digest is `digest_bytes` of its parts, in one go. signed: `signature(epoch, token)`, where somebody writes several rows under them."""
+    number, at, text, lengths = b"%d" % seq, step.encode(), body.encode(), _LENGTHS
+    size, long = len(text), len(at)
+    parts = (
+        _OF_A_DIGEST, bytes.fromhex(previous), lengths[len(number)], number, _KINDS.get(kind) or _part(kind),
+        lengths[long] if long < SHORT else _length(at), at, lengths[size] if size < SHORT else _length(text), text,
+        signed or signature(epoch, token),
+    )  # fmt: skip
+    return Row(seq, kind, step, body, epoch, token, blake2b(b"".join(parts), digest_size=32).hexdigest())
 
 
 def signature(epoch: Epoch, token: str) -> bytes:
     """Who wrote a row and in which append, as its digest takes it in: the same for all rows of one append."""
-    return _part(f"{epoch.incarnation}.{epoch.n}") + _part(token)
+    once = token.encode()
+    return b"".join((_by(epoch.incarnation, epoch.n), _length(once), once))
 
 
-def _digest(previous: str, seq: int, kind: str, step: str, body: str, signed: bytes) -> str:
-    """`digest_bytes` of these parts, in one go."""
-    number, text = b"%d" % seq, body.encode()
-    of = _KINDS.get(kind) or _part(kind)
-    parts = (_OF_A_DIGEST, bytes.fromhex(previous), _LENGTHS[len(number)], number, of, _part(step), _length(text), text, signed)
-    return blake2b(b"".join(parts), digest_size=32).hexdigest()
+@lru_cache(maxsize=256)
+def _by(incarnation: int, n: int) -> bytes:
+    """Asked at each append, of few epochs."""
+    return _part(f"{incarnation}.{n}")
 
 
 def _length(part: bytes) -> bytes:

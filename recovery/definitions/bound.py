@@ -86,7 +86,7 @@ class Bound(Generic[T]):
 
     def invoke(self, call: Call) -> Any:
         """Run the body once. A coroutine for an async effect."""
-        return self.effect.fn(call, **self.arguments)
+        return self.effect.fn(call, **(self.stored if self._simple else self.arguments))
 
     def ask(self, call: Call) -> Any:
         """Run the probe once. Only if the effect has one."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from recovery.codec import Codec
+from recovery.codec import Codec, is_itself
 from recovery.core.contracts import microseconds
 from recovery.core.entries import JSON, Answered, AnswerKind
 from recovery.core.errors import ValueNotStorable
@@ -72,6 +72,8 @@ class Replies:
         """The body returned: it happened, and its value is stored, or said to be unstorable by type and path."""
         if self.swallowed:
             return Answered(kind=AnswerKind.ACCEPTED)
+        if type(value) is self.outcome.plain and is_itself(value):
+            return Answered(kind=AnswerKind.FOUND, value=value)
         kind, stored, detail = self._stored(value)
         return Answered(kind=kind, value=stored, detail=detail)
 

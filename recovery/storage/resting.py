@@ -78,21 +78,15 @@ def sealing_of(journal: Journal, run_id: str) -> Sealing | None:
     return None if journal.vault is None else Sealing(journal.vault, journal.namespace(), run_id)
 
 
-def rested_plainly(entry: Entry) -> str | None:
-    """The body of an entry that needs neither a payload nor a key, as nearly every one; None: `rest` has to see to it."""
-    text = body_of(entry)
-    return text if _fits(text) else None
-
-
 def rest(entry: Entry, seq: int = 0, sealing: Sealing | None = None) -> Rested:
     """The entry as it is to be stored, as number `seq` of its run; 0 where it stands outside the chain, and equal ones are to be equal."""
     text = body_of(entry)
-    if sealing is None and (_fits(text) or not seq):
+    if sealing is None and (fits(text) or not seq):
         return Rested(text)  # almost always
     body = encode(entry)
     moved: dict[str, list[JSON]] = {}
     payloads: dict[str, Payload] = {}
-    for path in () if _fits(text) or not seq else _large(kind_of(entry), body):
+    for path in () if fits(text) or not seq else _large(kind_of(entry), body):
         plain = texts.dumps(at(body, path)).encode()
         payload = payload_of(plain if sealing is None else sealing.vault.wrap(plain, sealing.about_payload))
         payloads[payload.digest] = payload
@@ -283,7 +277,8 @@ def value_in(reference: Reference, body: bytes, sealing: Sealing | None) -> JSON
     return texts.loads(body.decode())
 
 
-def _fits(text: str) -> bool:
+def fits(text: str) -> bool:
+    """Whether a text is small enough to be stored where it stands."""
     return len(text) * 4 <= INLINE_MAX or len(text.encode()) <= INLINE_MAX
 
 
@@ -294,7 +289,7 @@ def _large(kind: str, body: Mapping[str, JSON]) -> Iterator[Path]:
         value = at(body, path)
         named = value.items() if path in BY_NAME and isinstance(value, dict) else ()
         for part, inner in named:
-            if not _fits(texts.dumps(inner)):
+            if not fits(texts.dumps(inner)):
                 yield (*path, part)
-        if not named and value is not None and not _fits(texts.dumps(value)):
+        if not named and value is not None and not fits(texts.dumps(value)):
             yield path

@@ -26,8 +26,9 @@ from recovery.core.operations import Append as Wanted
 from recovery.core.operations import Commit, Now, Use, bracket_of
 from recovery.crashpoints import around
 from recovery.ports import Append, Appended, AppendResult, Evidence, Fenced, Journal, KeyClaim, Message, Payload, RunRow
+from recovery.storage.bodies import body_of
 from recovery.storage.reading import Loaded
-from recovery.storage.resting import Sealing, blinded, late_item, rest, rested_plainly
+from recovery.storage.resting import Sealing, blinded, fits, late_item, rest
 
 OUTSIDE: Final = frozenset({Source.LATE, Source.PUSH})
 """Sources whose observations reach a run outside the fence."""
@@ -121,8 +122,7 @@ class Writer:
             raise InvariantViolated(f"run {self.run_id}: {wanted.status.value} behind its end")
         self.finished = True  # until `settle` hears that it is durable
         rows, payloads = self._rows(wanted.entries, self.token())
-        intents = [entry for entry in wanted.entries if isinstance(entry, Intent)]
-        new = {intent.contract: None for intent in intents if intent.contract not in self.known}
+        intents = [entry for entry in wanted.entries if type(entry) is Intent]
         return Append(
             run_id=self.run_id,
             owner=self.owner,
@@ -134,7 +134,7 @@ class Writer:
             next_look_us=wanted.next_look_us,
             reason=wanted.reason,
             keys=tuple([self._claim(intent) for intent in intents if intent.key]),
-            contracts=tuple([(digest, _text(digest, self.contracts[digest])) for digest in new]),
+            contracts=self._new_contracts(intents) if intents else (),
             payloads=payloads,
             words=(self._ending(wanted.status, at_us),) if self.parent and wanted.status.settled and not self.ended else (),
             keeps_look=wanted.keeps_look,
@@ -148,14 +148,18 @@ class Writer:
         previous, seq = self.digest, self.head
         for entry in entries:
             seq += 1
-            body = rested_plainly(entry) if sealing is None else None
-            if body is None:
+            body = body_of(entry)
+            if sealing is not None or not fits(body):
                 body, away = rest(entry, seq, sealing)
                 payloads |= {payload.digest: payload for payload in away}
             row = chained(previous, seq, kind_of(entry), step_of(entry), body, epoch, token, signed)
             previous = row.digest
             rows.append(row)
         return tuple(rows), tuple(payloads.values())
+
+    def _new_contracts(self, intents: Sequence[Intent]) -> tuple[tuple[str, str], ...]:
+        new = {intent.contract: None for intent in intents if intent.contract not in self.known}
+        return tuple([(digest, _text(digest, self.contracts[digest])) for digest in new]) if new else ()
 
     def _claim(self, intent: Intent) -> KeyClaim:
         return KeyClaim(intent.environment, intent.scope, intent.key, blinded(intent.fingerprint, self.sealing), intent.step)

@@ -20,7 +20,7 @@ import pytest
 import rfc8785
 from annotated_types import Gt
 from freezegun import freeze_time
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import (
     BaseModel,
@@ -38,7 +38,8 @@ from typing_extensions import TypedDict
 from recovery import Redacted, Secret
 from recovery.codec import INTEGER_MAX, SIZE_MAX, Codec, canonical, dumps, fingerprint, loads
 from recovery.core.errors import DefinitionError, ValueNotStorable, ValueUnreadable
-from recovery.core.showing import shown
+from recovery.core.ids import digest_bytes
+from recovery.core.showing import revealed, shown
 from recovery.identical import DEPTH_MAX, difference
 from recovery.texts import loads_own
 
@@ -561,6 +562,29 @@ def test_what_has_no_canonical_form_is_refused_on_any_way(stored: Any) -> None:
 def test_a_fingerprint_ignores_order_and_nothing_else() -> None:
     assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
     assert len({fingerprint(value) for value in ({"a": 1}, {"a": "1"}, {"a": [1]}, {"a": None}, {}, [], None, False, 0)}) == 9
+
+
+MARKED_KEYS = st.sampled_from(["$secret", "$model", "$dict", "value", "a"])
+
+
+@settings(deadline=None)  # a busy machine is no failure
+@given(
+    st.recursive(
+        st.none() | st.integers(-INTEGER_MAX, INTEGER_MAX) | st.floats(allow_nan=False, allow_infinity=False) | WELL_FORMED,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(MARKED_KEYS, inner, max_size=2),
+        max_leaves=8,
+    )
+)
+@example({"$secret": "a"})
+@example([{"$model": {"name": "a", "version": 1, "value": {"$dict": {"$secret": 1e16}}}}])
+def test_the_short_way_to_a_fingerprint_is_no_other_way(stored: Any) -> None:
+    assert fingerprint(stored) == digest_bytes(b"recovery-fingerprint-1", rfc8785.dumps(revealed(stored)))
+
+
+def test_numbers_are_canonical_on_both_sides_of_where_python_and_javascript_differ() -> None:
+    for edge in (1e-4, 1e16, 1e21, 1e-6, 1e-7, 2.0**53, 1.0, 0.0):
+        for at in (math.nextafter(edge, 0), edge, math.nextafter(edge, math.inf)):
+            assert canonical([at, -at]) == rfc8785.dumps([at, -at]), at
 
 
 def test_a_fingerprint_stays_what_it_was() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recovery.core.entries import JSON
@@ -25,6 +25,7 @@ SORTED = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=F
 BY_SORTED = written_by(SORTED)
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(JSONS)
 def test_texts_are_those_of_the_standard_library(stored: JSON) -> None:
     assert dumps(stored) == json.dumps(stored, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

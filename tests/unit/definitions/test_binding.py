@@ -7,7 +7,7 @@ from types import NoneType
 from typing import Annotated, Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from recovery import Call, contracts, effect
@@ -43,6 +43,7 @@ def stored_or_refused(codec: Codec[Any], value: Any) -> tuple[Any, ...]:
     return type(stored), repr(stored), repr(codec.decode(stored))
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(st.sampled_from(PLAIN), VALUES)
 @example(int, INTEGER_MAX)
 @example(int, -INTEGER_MAX - 1)
@@ -62,6 +63,7 @@ def measure(call: Call, *, at: float) -> float:
     return at
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(
     TEXTS,
     st.integers() | st.integers(INTEGER_MAX - 1, INTEGER_MAX + 1),
@@ -90,6 +92,7 @@ def test_a_call_binds_to_what_its_stored_arguments_bind_to(part: str, units: int
         assert bound == order.bind(stored)
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_that_javascript_writes_otherwise_have_the_fingerprint_that_they_had(at: float) -> None:
     assert measure(at=at).fingerprint == fingerprint({"effect": "measure", "arguments": {"at": at}})

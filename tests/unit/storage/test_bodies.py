@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recovery.core import entries
@@ -52,16 +52,19 @@ def general(entry: Any) -> str:
     return dumps(encode(entry))
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(made(Intent))
 def test_an_intent_is_written_as_the_general_way_writes_it(entry: Intent) -> None:
     assert body_of(entry) == general(entry)
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(made(Settled))
 def test_an_outcome_is_written_as_the_general_way_writes_it(entry: Settled) -> None:
     assert body_of(entry) == general(entry)
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(JSONS, made(Answered))
 def test_an_outcome_is_written_so_where_it_is_its_replys_own_value(value: Any, answer: Answered) -> None:
     """Then its text is made once."""
@@ -74,6 +77,7 @@ def test_an_outcome_is_written_so_where_it_is_its_replys_own_value(value: Any, a
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_kind_of_entry_has_a_text(kind: str) -> None:
+    @settings(deadline=None)  # a busy machine is no failure
     @given(made(KINDS[kind]))
     def check(entry: Any) -> None:
         assert body_of(entry) == general(entry)
