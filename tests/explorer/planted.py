@@ -7,9 +7,10 @@ goes wrong at the wrong moment, an engine with one of these does what it should.
 from __future__ import annotations
 
 from textwrap import indent
+from types import ModuleType
 from typing import Final
 
-from recovery.core import timing
+from recovery.core import machine, timing
 from recovery.core.execution import Execution
 from recovery.core.machine import Machine
 from recovery.definitions.effect import Bound
@@ -25,7 +26,7 @@ def bug(name: str, *patches: Patch) -> Change:
     return Change(name=name, patches=patches)
 
 
-def _edit(owner: type, name: str, *changes: tuple[str, str]) -> Patch:
+def _edit(owner: type | ModuleType, name: str, *changes: tuple[str, str]) -> Patch:
     return owner, name, edited(getattr(owner, name), *changes)
 
 
@@ -36,13 +37,30 @@ _DURABLE = """\
         await self.append(effect.step, [pending, attempt] if pending else [attempt])
 """
 _LEAVES = """\
-    made = self.history.steps[effect.step]
-    assert isinstance(made, EffectStep)
+    made = made_of(self, effect.step)
     answer = await self._leave(request, made, attempt)
 """
 _LEAVES_FIRST = """\
     made = replace(effect, attempts=[*effect.attempts, attempt])
     answer = await self._leave(request, made, attempt)
+"""
+
+_WRITES_AND_SENDS = """\
+    await machine.write(intent)
+    made = made_of(machine, step)
+    answer = await Send(request.subject, intent, attempt, now_us, made.heard)
+"""
+_SENDS_AND_WRITES = """\
+    answer = await Send(request.subject, intent, attempt, now_us)
+    await machine.write(intent)
+    made = made_of(machine, step)
+"""
+_SENDS = "    answer = await Send("
+_TOLD_BEFORE = """\
+    from recovery.core.entries import Answered, AnswerKind
+    early = Answered(kind=AnswerKind.TURNED_AWAY, detail="not heard yet")
+    told = Observation(step=step, source=Source.REPLY, asked_at_us=now_us, observed_at_us=await Now(), answer=early, attempt=1, epoch=me)
+    await machine.append(step, [told])
 """
 
 _UNWRITTEN = """\
@@ -104,8 +122,8 @@ _TOLD = """\
 """
 
 _STOPS = "    return self.steps.stop(error, branch)\n"
-_POISONS = "    if error is None or self.steps.stopped_at(branch) is not None:\n"
-_LETS_GO = "    if error is None or type(error).__name__ == 'EffectInDoubt' or self.steps.stopped_at(branch) is not None:\n"
+_POISONS = "    if self.steps.stopped_at(branch) is not None:\n"
+_LETS_GO = "    if type(error).__name__ == 'EffectInDoubt' or self.steps.stopped_at(branch) is not None:\n"
 _SWALLOWED = """\
     if type(error).__name__ == "EffectInDoubt":
         return error
@@ -117,9 +135,15 @@ _ALL_DURABLE = "    self.aboard.clear()\n"
 _IF_CARRIED = "    if whole is not wanted:\n        self.aboard.clear()\n"
 
 BUGS: Final = (
-    bug("attempt written after the send", _edit(Machine, "_attempt", (_DURABLE + _LEAVES, _LEAVES_FIRST + _DURABLE))),
+    bug(
+        "attempt written after the send",
+        _edit(Machine, "_attempt", (_DURABLE + _LEAVES, _LEAVES_FIRST + _DURABLE)), _edit(machine, "outright", (_WRITES_AND_SENDS, _SENDS_AND_WRITES)),
+    ),
     bug("a re-send that is not journaled", _edit(Machine, "_attempt", (_DURABLE, _UNWRITTEN + indent(_DURABLE, "    ")))),
-    bug("observation before the reply", _edit(Machine, "_leave", (_LEAVING, _TOLD + _LEAVING))),
+    bug(
+        "observation before the reply",
+        _edit(Machine, "_leave", (_LEAVING, _TOLD + _LEAVING)), _edit(machine, "outright", (_SENDS, _TOLD_BEFORE + _SENDS)),
+    ),
     bug("key per attempt", _edit(Bound, "invoke", (_KEYED, _MINTED))),
     bug(
         "epoch checked before instead of at the commit",
