@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -144,7 +145,10 @@ def test_without_proc_nobody_is_ever_proven_dead(monkeypatch: pytest.MonkeyPatch
 
 def test_a_forked_child_is_itself_whatever_its_parent_was_asked() -> None:
     parent, (reading, writing) = identify("t"), os.pipe()
-    if (pid := os.fork()) == 0:
+    with warnings.catch_warnings():  # newer Pythons warn of forks beside threads
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
         me = identify("t")  # whose pid could be one that the parent's kept identity names
         os.write(writing, f"{me.pid} {me.process_start}".encode())
         os._exit(0)
