@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-import psycopg
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError
@@ -20,6 +19,7 @@ from recovery.core.errors import StoreUrlError
 from recovery.storage.faults import translated
 from recovery.storage.leaving import leave
 from recovery.storage.place import Tables
+from recovery.storage.staying import Staying
 
 # Bounds on silence: a peer that vanished must not hold a caller for the quarter of an hour that TCP would wait.
 _PATIENCE: Final = {
@@ -64,6 +64,7 @@ class Sessions:
         # Each of the one engine: an isolation that is said over another one does not replace it.
         self._engine = engine.execution_options(isolation_level="READ COMMITTED")
         self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._staying = Staying(engine, lambda: not self.shared)
         self._repeatable = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         for each in (self._engine, self._autocommit, self._repeatable):
             tables.listen(each)
@@ -113,28 +114,7 @@ class Sessions:
     def bare(self, text: str, parameters: Any) -> list[tuple[Any, ...]] | None:
         """The rows of one statement that is its own transaction, without what Core does anew for each execution. None: this cannot be, or failed; what
         is safe to repeat as it stands is then said through Core, which finds out why. `%s` stands for a parameter."""
-        if self.shared:
-            return None
-        try:
-            connection = self._pool.raw_connection()
-        except psycopg.Error:
-            return None
-        try:
-            driver: Any = connection.driver_connection
-            if self.shared:  # seen when the connection was made
-                return None
-            driver.autocommit = True
-            rows: list[tuple[Any, ...]] = driver.execute(text, parameters).fetchall()
-            driver.autocommit = False
-            return rows
-        except psycopg.Error:
-            connection.invalidate()
-            return None
-        except BaseException:  # an interruption: what it left of the connection is nobody's; raised again
-            connection.invalidate()
-            raise
-        finally:
-            connection.close()  # to the pool
+        return None if self.shared else self._staying.rows(text, parameters)
 
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
@@ -156,13 +136,16 @@ class Sessions:
 
     def give_up(self) -> None:
         """Close the connections that nobody uses, where they are ours."""
+        self._staying.close()
         if self._own:
             self._pool.dispose()
 
     def interrupted(self) -> None:
+        self._staying.close()
         self._pool.dispose()  # what is left of the broken call's transaction ended when its connection was let go
 
     def forked(self) -> None:
+        self._staying.forked()
         leave(self._pool)
 
 

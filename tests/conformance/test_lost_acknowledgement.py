@@ -10,13 +10,14 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from recovery.core.errors import StoreUnavailable
-from recovery.ports import Appended, Fenced, Journal, Wanted
+from recovery.ports import Appended, Fenced, Journal, Payload, Wanted
 from recovery.storage import open_journal
 from recovery.storage.retry import ATTEMPTS_MAX
 from tests.conformance.making import claim_of, member, new_run, opened, owner, stored
@@ -129,13 +130,27 @@ def test_a_batch_whose_acknowledgement_is_lost_keeps_each_members_result(proxy: 
     assert proxy.lost == 1
 
 
-def test_an_opening_whose_acknowledgement_is_lost_returns_its_row(proxy: Proxy, through: Journal) -> None:
-    new = new_run(through)
-    proxy.lose(COMMIT)
+@pytest.mark.parametrize(
+    ("payloads", "request_of"), [((), b"opened AS ("), ((Payload("digest", b"large"),), COMMIT)], ids=["plain", "with a payload"]
+)
+def test_an_opening_whose_acknowledgement_is_lost_returns_its_row(
+    proxy: Proxy, through: Journal, payloads: tuple[Payload, ...], request_of: bytes
+) -> None:
+    new = replace(new_run(through), payloads=payloads)
+    proxy.lose(request_of)
     row = through.open_run(new)
     assert proxy.lost == 1
     assert row is not None
     assert through.load("run-1") == (row, list(new.rows), {})
+
+
+def test_several_openings_whose_acknowledgement_is_lost_return_their_rows(proxy: Proxy, through: Journal) -> None:
+    news = [new_run(through, f"run-{number}") for number in range(3)]
+    proxy.lose(b"opened AS (")
+    rows = through.open_runs(news)
+    assert proxy.lost == 1
+    assert rows == [through.find(new.run_id) for new in news]
+    assert None not in rows
 
 
 def test_a_claim_whose_acknowledgement_is_lost_returns_its_row(proxy: Proxy, through: Journal) -> None:
