@@ -119,14 +119,14 @@ class AsyncDriver(Driver):
         if not waiting.released:
             await come.wait()
 
-    async def _use(self, call: Callable[[Any], T], *, alike: bool = False) -> T:
+    async def _use(self, call: Callable[[Any], T], *, alike: object = None) -> T:
         asked = in_context(call, self.surroundings.journal)
         if self._left:
             # Nor may the end be waited for: whoever closes may be the garbage collector, in a thread that holds the store's one writer.
             with suppress(RuntimeError):  # the interpreter is on its way out, and its process's death says the same
                 self._threads.submit(asked)
             return None  # type: ignore[return-value]  # whoever is closed only gives up
-        return await self._post().use(asked, (id(self.surroundings.journal), call) if alike else None)
+        return await self._post().use(asked, None if alike is None else (id(self.surroundings.journal), alike))
 
     async def _found(self, operation: Find) -> RunRow | None:
         return None if self._left else await self._post().find(self.surroundings.journal, operation.run_id)

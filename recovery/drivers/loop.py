@@ -276,7 +276,7 @@ class Driver(ABC):
 
     async def _execute(self, operation: Execute) -> Returned | Raised:
         driver = type(self)(self.surroundings, operation.writer)
-        session = Session(operation.machine, await self._use(_NAMESPACE, alike=True))
+        session = Session(operation.machine, await self._use(_NAMESPACE, alike=_NAMESPACE))
         workflow = operation.subject
         inside = IN_WORKFLOW.set(True)
         try:
@@ -304,7 +304,7 @@ class Driver(ABC):
     async def _wall(self) -> int:
         """The wall clock: as a use of the store where reading it asks a database."""
         clock = self._clock
-        return await self._use(lambda journal: clock.wall_us()) if clock.asks() else clock.wall_us()  # noqa: ARG005  # the clock has it
+        return await self._use(lambda journal: clock.wall_us(), alike=clock) if clock.asks() else clock.wall_us()  # noqa: ARG005  # the clock has it
 
     @abstractmethod
     async def _enter(self) -> None:
@@ -330,8 +330,8 @@ class Driver(ABC):
         """Wait until a step is released, or this one is given up."""
 
     @abstractmethod
-    async def _use(self, call: Callable[[Any], T], *, alike: bool = False) -> T:
-        """Use the store. alike: one answer serves all who ask the same at the same time."""
+    async def _use(self, call: Callable[[Any], T], *, alike: object = None) -> T:
+        """Use the store. alike: one answer serves all who say the same here at the same time; it can be hashed."""
 
     @abstractmethod
     async def _commit(self, member: Member | NewRun) -> Any:
@@ -369,7 +369,7 @@ class Driver(ABC):
         return await self._commit(operation.member)
 
     async def _used(self, operation: Use[T]) -> T:
-        return await self._use(operation.call, alike=operation.alike)
+        return await self._use(operation.call, alike=operation.call if operation.alike else None)
 
     async def _found(self, operation: Find) -> RunRow | None:
         return await self._use(lambda journal: journal.find(operation.run_id))

@@ -106,7 +106,7 @@ class SyncDriver(Driver):
                 return
         come.wait()
 
-    async def _use(self, call: Callable[[Any], T], *, alike: bool = False) -> T:  # noqa: ARG002  # each asks for itself
+    async def _use(self, call: Callable[[Any], T], *, alike: object = None) -> T:  # noqa: ARG002  # each asks for itself
         return call(self.surroundings.journal)
 
     async def _commit(self, member: Append | NewRun) -> Any:

@@ -21,10 +21,17 @@ KeyOwner = tuple[str, str, str]
 
 def check_rows(run_id: str, head: int, rows: Sequence[Row]) -> None:
     """The fence compares heads; it is worth something only if the rows continue the head and carry one token."""
-    if not rows or any(row.seq != seq for seq, row in enumerate(rows, start=head + 1)):
-        raise InvariantViolated(f"Run {run_id!r}: an append must continue entry {head} without a hole. Nothing was written.")
-    if not rows[0].token or any(row.token != rows[0].token for row in rows):
-        raise InvariantViolated(f"Run {run_id!r}: the rows of one append must carry one token. Nothing was written.")
+    seq, token = head, rows[0].token if rows else ""
+    for row in rows:  # no generators: asked of each append
+        seq += 1
+        if row.seq != seq:
+            break
+        if not token or row.token != token:
+            raise InvariantViolated(f"Run {run_id!r}: the rows of one append must carry one token. Nothing was written.")
+    else:
+        if rows:
+            return
+    raise InvariantViolated(f"Run {run_id!r}: an append must continue entry {head} without a hole. Nothing was written.")
 
 
 def row_of(new: NewRun, incarnation: int) -> RunRow:
