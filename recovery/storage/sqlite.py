@@ -57,6 +57,8 @@ _WRITER_SETTINGS: Final = (
     "checkpoint_fullfsync = ON",
     "foreign_keys = ON",
     f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
+    # What a statement of many rows would need to take them back: beyond 64 kB, SQLite would write the pages that it touches into a file of its own first.
+    "temp_store = MEMORY",
 )
 _REQUIRED: Final = {
     "journal_mode": "wal",
