@@ -31,10 +31,10 @@ from recovery.core.errors import (
     WorkflowUnknown,
 )
 from recovery.core.forgetting import Memory
-from recovery.core.history import EffectStep, History, fold
+from recovery.core.history import History, fold
 from recovery.core.ids import ROOT, check_run_id
 from recovery.core.instants import moment
-from recovery.core.judgement import CONTRADICTED, KEPT, Judgement
+from recovery.core.judgement import CONTRADICTED
 from recovery.core.kin import Kin
 from recovery.core.machine import Machine, Unwind
 from recovery.core.mail import Mail
@@ -44,7 +44,7 @@ from recovery.core.orders import held_back
 from recovery.core.resting import GRAVEST_FIRST
 from recovery.core.rows import Action, ParkingReason
 from recovery.core.waiting import RESTS, heard_meanwhile, rest_again
-from recovery.definitions.recovered import Contradiction, Recovered, StepVerdict
+from recovery.definitions.recovered import Contradiction, Recovered, verdict_of
 from recovery.definitions.undoing import contradictions
 from recovery.definitions.workflow import Workflow
 from recovery.hindsight import record, reread
@@ -142,17 +142,16 @@ async def _obeying(world: World, loaded: Loaded, taken: Taken | None = None) -> 
     if loaded.history.ended is not None:  # by its owner, between our look and our claim, of which neither epoch nor lease tells
         return _settled(world, loaded.run, loaded.history, against=await _against(world, loaded))
     while True:
-        restored = loaded.restored
-        loaded.let_go()
         if taken is None or taken.spoken_to:
             loaded = await obeyed(world, loaded)
         if loaded.history.held is not None:
             return _held(loaded.run, loaded.history.held)
+        loaded.let_go()
         workflow = world.workflows.of(loaded.run.workflow, loaded.history.version)
         assert workflow is not None, "asked before the claim"
         if taken is None or taken.parts is None:
             await hear(world)
-        came = await _go(world, loaded.run, loaded.history, loaded.contracts, workflow, restored=restored)
+        came = await _go(world, loaded.run, loaded.history, loaded.contracts, workflow, restored=loaded.restored)
         if came.status.settled or not await disobeyed(loaded.history):
             return came
         loaded, taken = await load(loaded.run.run_id), None
@@ -381,20 +380,5 @@ def _report(
         error=error,
         contradictions=against,
         next_look=None if next_look_us is None else moment(next_look_us),
-        verdicts=tuple(_verdict(*each) for each in machine.judgements) if machine else (),
-    )
-
-
-def _verdict(effect: EffectStep, judgement: Judgement | None) -> StepVerdict:
-    row = KEPT if judgement is None else judgement.row
-    next_look_us = None if judgement is None else judgement.next_look_us
-    return StepVerdict(
-        step=effect.step,
-        effect=effect.effect,
-        key=effect.key,
-        row=row.name,
-        action=row.action.value,
-        reason=row.reason.value,
-        assumptions=() if judgement is None else judgement.assumptions,
-        next_look=None if next_look_us is None else moment(next_look_us),
+        verdicts=tuple(verdict_of(*each) for each in machine.judgements) if machine else (),
     )

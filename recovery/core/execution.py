@@ -81,11 +81,16 @@ class Execution:
         """Whether some steps return in an order that is recorded."""
         return bool(self._gates)
 
+    def passed(self, step: str) -> None:
+        """`finish`, of a step that was given its recorded outcome where no step returns in turn."""
+        self.steps.finish(step)
+        self.memory.pass_over(step, self.history)
+
     # -- steps and branches --------------------------------------------------------------------------------------------
 
     def begin(self, name: str, branch: str = ROOT, *, awaited: bool = True, undoing: bool = False) -> str:
         """The identity of the step that starts now. Synchronous, so that identities do not depend on scheduling. undoing: no cancel stops it."""
-        undoing = undoing or self.undoes(branch)
+        undoing = undoing or (bool(self._undoings) and self.undoes(branch))
         if self.history.overrides and (reason := refusal(self.history, self.steps.recorded_next(branch), undoing=undoing)):
             self.steps.check(branch)
             raise self.stop(reason, branch)

@@ -53,6 +53,15 @@ class Memory:
             if there is not None and _is_past(there) and (isinstance(there, DecisionStep) or self._lets_go(name)):
                 history.forget(name)
 
+    def pass_over(self, step: str, history: History) -> None:
+        """A step has ended that was only replayed. It is durable, and its request is already what all of its effect have in common."""
+        if self.recall is None:
+            return
+        if self.held or self._behind:
+            self._behind.append(step)
+        else:
+            history.forget(step)
+
     def _lets_go(self, name: str) -> bool:
         """Keep of a request what all of its effect have in common. Whether its call can be bound again."""
         request = self.requests.get(name)

@@ -125,10 +125,11 @@ class History:
 
     def forget(self, step: str) -> None:
         """Let go of a step that is durable, and that nobody judges any more."""
-        values = _values(self.steps.pop(step))
-        if not all(map(is_plain, values)):  # almost all are
-            self.hidden |= secrets_in(values)
+        there = self.steps.pop(step)
         self.past += 1
+        unread = isinstance(there, EffectStep) and there.unread is not None
+        if not unread and not all(map(is_plain, values := _values(there))):  # almost all are
+            self.hidden |= secrets_in(values)
 
     def recall(self, whole: History, steps: Set[str]) -> list[str]:
         """Take back some of the steps that were forgotten, in their places. whole: as the journal tells it. Which of them there are."""

@@ -9,16 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from recovery.core.entries import Status
 from recovery.core.errors import ExitCode, RecoveryError
+from recovery.core.instants import moment
+from recovery.core.judgement import KEPT, Judgement
 from recovery.core.reasons import ParkingReason, parking
+from recovery.core.recorded import EffectStep
+from recovery.core.values import value
 
 R = TypeVar("R")
 
+_KEEP: Final = KEPT.action.value
+_SETTLED: Final = KEPT.reason.value  # read once: an enum's value is found by a call
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@value(frozen=True, slots=True, kw_only=True)
 class StepVerdict:
     """One conclusion about one effect. `action`: what follows; `row` and `reason`: why; `assumptions`: what it rests on."""
 
@@ -35,6 +42,23 @@ class StepVerdict:
     def parking(self) -> ParkingReason | None:
         """Why it is in doubt or held; None where it is neither."""
         return parking(self.action, self.reason)
+
+
+def verdict_of(effect: EffectStep, judgement: Judgement | None) -> StepVerdict:
+    """What was concluded of an effect; None: that its outcome stands, as nothing speaks against it."""
+    if judgement is None:
+        return StepVerdict(step=effect.step, effect=effect.effect, key=effect.key, row=KEPT.name, action=_KEEP, reason=_SETTLED)
+    row, next_look_us = judgement.row, judgement.next_look_us
+    return StepVerdict(
+        step=effect.step,
+        effect=effect.effect,
+        key=effect.key,
+        row=row.name,
+        action=row.action.value,
+        reason=row.reason.value,
+        assumptions=judgement.assumptions,
+        next_look=None if next_look_us is None else moment(next_look_us),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

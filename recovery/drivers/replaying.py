@@ -20,7 +20,7 @@ from recovery.core.errors import DefinitionError, ValueUnreadable
 from recovery.core.forgetting import in_common
 from recovery.core.history import EffectStep
 from recovery.core.ids import derive_key
-from recovery.core.recorded import Asking
+from recovery.core.recorded import Asking, Unread
 from recovery.core.request import Request
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.registry import check_complete
@@ -34,38 +34,64 @@ if TYPE_CHECKING:
 class Replays:
     """What is asked for as the forms of a run's intents say, by form: the requests of one effect, but for what differs from step to step."""
 
+    session: Session
     _known: dict[int, tuple[Asking, Request]] = field(default_factory=dict)
 
-    def given(self, session: Session, step: str, bound: Bound[Any], key: str | None) -> Applied[Any] | None:
-        """The recorded value of a step that has just begun; None where it is to be asked for in the way of every step."""
-        machine = session.machine
+    def given(self, step: str, bound: Bound[Any], key: str | None) -> Applied[Any] | None:
+        """The recorded value of a step that has just begun, and has ended by that; None where it is to be asked for in the way of every step."""
+        machine = self.session.machine
         recorded = machine.history.steps.get(step)
         if not isinstance(recorded, EffectStep) or (unread := recorded.unread) is None or (giving := unread.giving) is None:
             return None
-        effect, asking = bound.effect, unread.asking
+        try:
+            if self._disturbed() or (alike := self._asked(step, unread, bound, key)) is None:
+                return None
+            value = bound.effect.decode_value(giving.value(step, unread.given))
+        except ValueUnreadable:
+            return None
+        except BaseException as error:  # an interrupted step has ended, too; raised again
+            machine.finish(step, error)
+            raise
+        machine.requests[step] = alike
+        if machine.tells:
+            machine.judgements.append((recorded, None))
+        machine.passed(step)
+        return Applied(value)
+
+    def _asked(self, step: str, unread: Unread, bound: Bound[Any], key: str | None) -> Request | None:
+        """What the request of a step has in common with others, if it is asked for as it is recorded."""
+        session, effect, asking = self.session, bound.effect, unread.asking
         known = self._known.get(id(asking))
         if known is None or known[1].definition is not effect:
             if not _asks_for(asking, effect):
                 return None
-            known = None
-        if giving.pattern.outcome is not OutcomeKind.APPLIED or bound.retry is not None or not _undisturbed(session):
-            return None
-        name = key or derive_key(session.namespace, session.run_id, machine.history.places.key_name(step))
-        if not isinstance(name, str) or len(name) > effect.contract.key_length_max:
-            return None
-        if not asking.is_of(step, unread.asked, name, texts.dumps(bound.stored)):
-            return None
-        try:
-            value = effect.decode_value(giving.value(step, unread.given))
-        except ValueUnreadable:
-            return None
-        if known is None:
             known = self._known[id(asking)] = (asking, in_common(session.request(step, bound, key)))
-            machine.contracts.setdefault(effect.contract.digest, effect.contract)
-        machine.requests[step] = known[1]
-        if machine.tells:
-            machine.judgements.append((recorded, None))
-        return Applied(value)
+            session.machine.contracts.setdefault(effect.contract.digest, effect.contract)
+        history = session.machine.history
+        name = derive_key(session.namespace, history.run_id, history.places.key_name(step)) if key is None else key
+        as_recorded = (
+            isinstance(name, str)
+            and len(name) <= effect.contract.key_length_max
+            and bound.retry is None
+            and unread.giving is not None
+            and unread.giving.pattern.outcome is OutcomeKind.APPLIED
+            and asking.is_of(step, unread.asked, name, texts.dumps(bound.stored))
+        )
+        return known[1] if as_recorded else None
+
+    def _disturbed(self) -> bool:
+        """Whether something is going on that a step has to heed, or somebody wants no step to go the short way."""
+        session, machine = self.session, self.session.machine
+        mail = machine.mail
+        return bool(
+            not machine.straight
+            or machine.history.overrides
+            or machine.in_turn
+            or mail.approved
+            or mail.used
+            or session.stretches.open
+            or machine.heard()
+        )
 
 
 def _asks_for(asking: Asking, effect: Effect[..., Any]) -> bool:
@@ -78,13 +104,3 @@ def _asks_for(asking: Asking, effect: Effect[..., Any]) -> bool:
     except DefinitionError:
         return False
     return True
-
-
-def _undisturbed(session: Session) -> bool:
-    """Whether nothing is going on that a step has to heed."""
-    machine = session.machine
-    mail = machine.mail
-    concerns = (
-        machine.history.overrides or machine.in_turn or machine.heard() or mail.approved or mail.used or session.stretches.open
-    )
-    return machine.straight and not concerns

@@ -86,10 +86,11 @@ class Session:
     machine: Machine
     namespace: str
     stretches: Stretches = field(init=False)
-    replays: Replays = field(init=False, default_factory=Replays)
+    replays: Replays = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stretches", Stretches(self.machine))
+        object.__setattr__(self, "replays", Replays(self))
 
     @property
     def run_id(self) -> str:
@@ -181,18 +182,6 @@ class Session:
             raise DecisionFailed(run_id=self.run_id, step=decision.step, error=decision.error, message=decision.value)
         with reading(self.machine, decision.step):
             return deciding.decode(decision.value)
-
-    def replayed(self, step: str, bound: Bound[Any], key: str | None) -> Applied[Any] | None:
-        """The recorded value of a step that has just begun, and has ended by that; None where it is to be carried out. The very same either way: this asks
-        for nothing."""
-        try:
-            given = self.replays.given(self, step, bound, key)
-        except BaseException as error:  # an interrupted step has ended, too; raised again
-            self.machine.finish(step, error)
-            raise
-        if given is not None:
-            self.machine.finish(step)
-        return given
 
     async def perform(self, step: str, bound: Bound[Any], key: str | None) -> Any:
         """The effect's value, or the error that its outcome stands for."""

@@ -176,15 +176,17 @@ class SyncSession:
         return self._step(name, lambda step: self._session.decide(step, deciding))
 
     def perform(self, bound: Bound[Any], key: str | None, name: str | None, retry: Retry | None) -> Any:
-        bound = bound_call(bound, "perform").retried(retry)
-        refuse_async(bound.effect.is_async, "effect", bound.effect.name)
-        step, given = self._begun(name or bound.effect.name, bound, key)
+        bound = bound_call(bound, "perform") if retry is None else bound_call(bound, "perform").retried(retry)
+        effect = bound.effect
+        refuse_async(effect.is_async, "effect", effect.name)
+        step, given = self._begun(name or effect.name, bound, key)
         return self._carried_out(step, lambda step: self._session.perform(step, bound, key)) if given is None else given.value
 
     def attempt(self, bound: Bound[Any], key: str | None, name: str | None, retry: Retry | None) -> Applied[Any] | Rejected:
-        bound = bound_call(bound, "attempt").retried(retry)
-        refuse_async(bound.effect.is_async, "effect", bound.effect.name)
-        step, given = self._begun(name or bound.effect.name, bound, key)
+        bound = bound_call(bound, "attempt") if retry is None else bound_call(bound, "attempt").retried(retry)
+        effect = bound.effect
+        refuse_async(effect.is_async, "effect", effect.name)
+        step, given = self._begun(name or effect.name, bound, key)
         return self._carried_out(step, lambda step: self._session.attempt(step, bound, key)) if given is None else given
 
     def wait(self, wait: Wait[Any]) -> Any:
@@ -287,7 +289,7 @@ class SyncSession:
         """An effect's step, and what it is given where it is only replayed."""
         with self._driver.pure:
             step = self._session.machine.begin(name, self._branch)
-            return step, self._session.replayed(step, bound, key)
+            return step, self._session.replays.given(step, bound, key)
 
     def _carried_out(self, step: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:
         machine, pure = self._session.machine, self._driver.pure

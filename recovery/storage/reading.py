@@ -45,6 +45,7 @@ ENDS: Final = {
 class Loaded:
     """One run as a consistent snapshot: `rows` and `entries` run in parallel, `late` is what stands outside the chain, and `told` what that says.
 
+    restored: the database was declared restored since this run was opened: what was sent in the lost time is not known here.
     found: its entries, where one that nobody has asked for yet is what reads it. highest_us: the highest time in the chain: no clock may read less from here
     on. The run's own row has no digest: nobody's clock follows it.
     incarnation: the database's, which a run takes over only with its next claim. sealing: how what is appended to it is encrypted; None: not at all.
@@ -60,6 +61,7 @@ class Loaded:
     history: History
     contracts: dict[str, Contract]
     incarnation: int
+    restored: bool
     sealing: Sealing | None = None
     unopened: frozenset[str] = frozenset()
 
@@ -67,11 +69,6 @@ class Loaded:
     def opened(self) -> Opened:
         assert self.history.opened is not None
         return self.history.opened
-
-    @property
-    def restored(self) -> bool:
-        """Whether the database was declared restored since this run was opened: what was sent in the lost time is not known here."""
-        return self.rows[0].epoch.incarnation < self.incarnation
 
     @property
     def entries(self) -> list[Entry]:
@@ -143,7 +140,7 @@ def assembled(parts: Parts, beside: Beside, *, values: bool = True) -> Loaded:
     alike = Alike()
     try:
         with _undisturbed(rows):
-            found = [_read_or_form(alike, opening, row, value_of) for row in rows]
+            found = _read_or_forms(alike, opening, rows, value_of)
     except JournalCorrupt:
         if (stub := beside.stub(run_id)) is not None:
             raise _forgotten(run, stub) from None  # since its rows were read
@@ -168,18 +165,26 @@ def assembled(parts: Parts, beside: Beside, *, values: bool = True) -> Loaded:
         history=history,
         contracts=_contracts(run_id, history, contracts),
         incarnation=incarnation,
+        restored=rows[0].epoch.incarnation < incarnation,
         sealing=sealing,
         unopened=frozenset(opening.unopened),
     )
 
 
-def _read_or_form(alike: Alike, opening: Opening, row: Row, value_of: Callable[[Reference], JSON]) -> Entry | Intents | Settlements:
-    """What a row says, or what will read it. Where a run is encrypted, each is opened, which is what shows that nobody put one in the clear behind others."""
-    if not opening.encrypted and (form := alike.form_of(row.kind, row.step, row.body)) is not None:
-        return form
-    entry = opening.entry(row, value_of)
-    alike.learn(row.step, row.body, entry)
-    return entry
+def _read_or_forms(
+    alike: Alike, opening: Opening, rows: list[Row], value_of: Callable[[Reference], JSON]
+) -> list[Entry | Intents | Settlements]:
+    """What each row says, or what will read it. Where a run is encrypted, each is opened, which is what shows that nobody put one in the clear behind others."""
+    found: list[Entry | Intents | Settlements] = []
+    form_of, add = alike.form_of, found.append
+    for row in rows:
+        form = None if opening.encrypted else form_of(row.kind, row.step, row.body)
+        if form is None:
+            add(entry := opening.entry(row, value_of))
+            alike.learn(row.step, row.body, entry)
+        else:
+            add(form)
+    return found
 
 
 def _folded(run_id: str, rows: list[Row], found: list[Entry | Intents | Settlements]) -> History:

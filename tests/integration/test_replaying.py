@@ -245,18 +245,18 @@ def test_in_an_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
         return total
 
     asked: list[str] = []
-    attempt = Session.attempt
+    perform = Session.perform
 
     def counted(self: Session, step: str, bound: Any, key: str | None) -> Any:
         asked.append(step)
-        return attempt(self, step, bound, key)
+        return perform(self, step, bound, key)
 
     async def taken_over() -> Recovered[int]:
         async with AsyncEngine("memory://", workflows=[adds], clock=ManualClock()) as engine:
             with pytest.raises(Gone):
                 await engine.run("r", adds)
             dying[:] = [False]
-            monkeypatch.setattr(Session, "attempt", counted)
+            monkeypatch.setattr(Session, "perform", counted)
             return await engine.recover("r")
 
     recovered = asyncio.run(taken_over())
