@@ -59,12 +59,12 @@ class Compensating:
 
     async def run(self, reached: Sequence[str]) -> Compensated:
         """Undo what has happened of `reached`. Raises Unwind where something is in the way: doubt, a named time, a person's word."""
-        self.machine.memory.held += 1
+        self.machine.memory.undoings += 1
         try:
             await remembered(self.machine, reached)
             return await self._run(reached)
         finally:
-            self.machine.memory.held -= 1
+            self.machine.memory.undoings -= 1
 
     async def _run(self, reached: Sequence[str]) -> Compensated:
         history = self.machine.history

@@ -25,16 +25,21 @@ if TYPE_CHECKING:
 _ANSWERED: Final = frozenset({"", NOW, RANDOM, UUID, ANSWER, PUBLISHED})
 """Forms of decisions that nobody asks for once their step has ended. The others say how the run goes on."""
 
+AT_HAND: Final = 256
+"""Steps that are kept while a stretch is open. A saga of so many undoes without reading the journal; a longer one has at least as many undoings in front of
+it as make up for that."""
+
 
 @dataclass(slots=True)
 class Memory:
     """What one execution has behind it.
 
-    recall: reads the run's whole history from its journal; None: everything is kept. held: how many stretches are open whose effects may be undone,
-    and undoings under way: until there are none, nothing more is forgotten. requests: the machine's own."""
+    recall: reads the run's whole history from its journal; None: everything is kept. stretches: how many are open whose effects may be undone: some steps
+    are kept for them. undoings: how many are under way: until there are none, nothing is forgotten. requests: the machine's own."""
 
     recall: Callable[[Any], History] | None = None
-    held: int = 0
+    stretches: int = 0
+    undoings: int = 0
     requests: dict[str, Request] = field(default_factory=dict)
     _behind: deque[str] = field(default_factory=deque)  # steps that have ended and are not forgotten yet, in order
     _alike: dict[Any, Request] = field(default_factory=dict)  # what the requests of one effect have in common, by its definition
@@ -45,7 +50,7 @@ class Memory:
             return
         behind = self._behind
         behind.append(step)
-        while behind and not self.held:
+        while len(behind) > (AT_HAND if self.stretches else 0) and not self.undoings:
             there = history.steps.get(behind[0])
             if there is not None and (there.settled_seq if isinstance(there, EffectStep) else there.seq) > durable:
                 return  # it rides

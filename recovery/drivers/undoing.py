@@ -67,11 +67,11 @@ class Stretches:
         """Raises Unwind where its branch has been stopped."""
         self.machine.steps.check(stretch.branch)
         stretch.begun = len(self.machine.requests)
-        self.machine.memory.held += 1
+        self.machine.memory.stretches += 1
         self.open.append(stretch)
 
     def leave(self, stretch: Stretch) -> None:
-        self.machine.memory.held -= sum(other is stretch for other in self.open)
+        self.machine.memory.stretches -= sum(other is stretch for other in self.open)
         self.open = [other for other in self.open if other is not stretch]
 
     def check(self, step: str, effect: Effect[..., Any]) -> None:
@@ -98,7 +98,9 @@ class Stretches:
         return isinstance(error, Exception) and Status.FAILED in stretch.when
 
     def _to_undo(self, stretch: Stretch) -> bool:
-        return bool(undo_order(self.machine.history, self.machine.contracts, stretch.reached(self.machine)))
+        """Whether something was applied in it; of a step that was forgotten, it is believed."""
+        reached, history = stretch.reached(self.machine), self.machine.history
+        return any(name not in history.steps for name in reached) or bool(undo_order(history, self.machine.contracts, reached))
 
 
 @dataclass(frozen=True, slots=True)

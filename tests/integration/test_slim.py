@@ -26,9 +26,11 @@ from recovery import (
     Status,
     contracts,
     effect,
+    errors,
     workflow,
 )
 from recovery.core.entries import Intent
+from recovery.core.forgetting import AT_HAND
 from recovery.encryption import Keyring
 
 STEPS = 120
@@ -154,7 +156,9 @@ def give(call: Call, outcome: dict[str, int], *, part: str, note: Secret[str], m
 
 
 def taken(run: Run, number: int) -> None:
-    run.perform(take(part=f"{number}", note=f"hush-{number}", much="x" * (100_000 if number == 1 else 10)), key=f"k{number}")
+    run.perform(
+        take(part=f"{number}", note=f"hush-{number}", much="x" * (100_000 if number == 1 else 10)), key=f"{run.run_id}-{number}"
+    )
 
 
 @workflow
@@ -212,7 +216,7 @@ def test_what_was_forgotten_is_undone_with_all_that_it_was(shelf: Shelf, engine:
     assert shelf.done == [*(f"take {n}" for n in range(4)), *(f"give {n}" for n in (3, 2, 1, 0))]
     assert shelf.seen == [({f"{n}": 100_000 if n == 1 else 10}, f"hush-{n}", 100_000 if n == 1 else 10) for n in (3, 2, 1, 0)]
     undoings = [entry for entry in engine.history("r") if isinstance(entry, Intent) and entry.undoes]
-    assert [entry.key for entry in undoings] == [f"k{n}/comp/1" for n in (3, 2, 1, 0)]
+    assert [entry.key for entry in undoings] == [f"r-{n}/comp/1" for n in (3, 2, 1, 0)]
     assert engine.recover("r").value == came
 
 
@@ -229,6 +233,35 @@ def test_a_saga_keeps_what_it_may_undo(shelf: Shelf, engine: Engine) -> None:
     engine.run("r", undone_behind_a_saga)
     assert shelf.done == ["take 0", "take 1", "take 2", "give 2", "give 1", "give 0", "take 3"]
     assert read == []
+
+
+@effect(contracts.Read(), environment=NOWHERE)
+def nothing(call: Call) -> int:
+    return 0
+
+
+@workflow
+def undone_in_a_long_saga(run: Run, *, interrupted: bool) -> None:
+    try:
+        with run.saga("long"):
+            taken(run, 0)
+            for _ in range(AT_HAND + 2):
+                run.perform(nothing())
+            raise KeyboardInterrupt if interrupted else ValueError
+    except KeyboardInterrupt:
+        taken(run, 1)
+
+
+ALL.append(undone_in_a_long_saga)
+
+
+def test_a_long_saga_keeps_some_of_its_steps_and_reads_back_the_others(shelf: Shelf, engine: Engine) -> None:
+    with pytest.raises(errors.RunFailed):
+        engine.run("r", undone_in_a_long_saga, interrupted=False)
+    assert shelf.done == ["take 0", "give 0"]
+    with pytest.raises(errors.StepInterrupted):
+        engine.run("s", undone_in_a_long_saga, interrupted=True)
+    assert shelf.done == ["take 0", "give 0", "take 0"], "something was applied, though it is not at hand: nothing may follow on it"
 
 
 @workflow
