@@ -84,7 +84,7 @@ class Execution:
     def passed(self, step: str) -> None:
         """`finish`, of a step that was given its recorded outcome where no step returns in turn."""
         self.steps.finish(step)
-        self.memory.pass_over(step, self.history)
+        self.memory.pass_over(step, self.history, self.durable)
 
     # -- steps and branches --------------------------------------------------------------------------------------------
 

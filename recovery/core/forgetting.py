@@ -58,13 +58,11 @@ class Memory:
             if there is not None and _is_past(there) and (isinstance(there, DecisionStep) or self._lets_go(name)):
                 history.forget(name)
 
-    def pass_over(self, step: str, history: History) -> None:
+    def pass_over(self, step: str, history: History, durable: int) -> None:
         """A step has ended that was only replayed. It is durable, and its request is already what all of its effect have in common."""
-        if self.recall is None:
-            return
-        if self.held or self._behind:
-            self._behind.append(step)
-        else:
+        if self._behind or self.stretches or self.undoings:
+            self.pass_by(step, history, durable)
+        elif self.recall is not None:
             history.forget(step)
 
     def _lets_go(self, name: str) -> bool:
