@@ -151,7 +151,7 @@ def recover(
     ] = False,
     no_probe: Annotated[bool, typer.Option("--no-probe", help="With --plan: ask nothing either.")] = False,
     concurrency: Annotated[
-        int | None, typer.Option("--concurrency", metavar="N", min=1, max=10_000, help="With --all: how many runs at a time; 8.")
+        int | None, typer.Option("--concurrency", metavar="N", min=1, max=10_000, help="With --all: how many runs at a time; 16.")
     ] = None,
     if_head: Annotated[
         str | None,
@@ -202,7 +202,7 @@ def recover(
         if every:
             from recovery.cli.draining import drain
 
-            return drain(output, common.target(), wait or timedelta(0), at_once=concurrency or 8, plan=plan, probe=not no_probe)
+            return drain(output, common.target(), wait or timedelta(0), at_once=concurrency, plan=plan, probe=not no_probe)
         if plan:
             from recovery.cli.planning import plan as say
 

@@ -7,6 +7,7 @@ judges nothing; a benchmark is no test.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import resource
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from recovery import Call, Engine, Run, contracts, effect, workflow
-from recovery.cli.draining import _planning, _recovering
+from recovery.cli.draining import AT_ONCE, _planning, _recovering
 from recovery.engine.draining import drain
 from recovery.engine.working import Worker, Working
 from tests.benchmarks.building import settled as copied
@@ -79,12 +80,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--settled", type=int, default=100_000)
     parser.add_argument("--open", type=int, default=1_000)
-    parser.add_argument("--at-once", type=int, default=8)
+    parser.add_argument("--at-once", type=int, default=AT_ONCE)
     parser.add_argument("--idle", type=float, default=10)
     given = parser.parse_args()
     measured: dict[str, Any] = {"settled": given.settled, "open": given.open, "processors": os.cpu_count()}
     with tempfile.TemporaryDirectory() as directory:
         engine = filled(Path(directory) / "plan.db", given.settled, given.open)
+        gc.collect()
+        gc.freeze()  # as the command and the worker do
         for name, bring in (
             ("plan_all", _planning(engine, probe=True)),
             ("recover_all", _recovering(engine, timedelta(0), given.at_once)),
