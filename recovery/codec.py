@@ -274,7 +274,7 @@ def _seal(tree: Any, path: str, depth: int = 0) -> JSON:
     if depth >= DEPTH_MAX:
         raise _Unsealable(Difference(path, f"it is nested deeper than {DEPTH_MAX} levels", "Flatten it."))
     if kind is list:
-        return [_seal(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(tree)]
+        return [item if _is_atom(item) else _seal(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(tree)]
     if kind is Veiled:  # read back already, and given again
         return Veiled({MARKED: _seal(tree[MARKED], path, depth + 1)})
     if kind is Tagged:
@@ -285,10 +285,23 @@ def _seal(tree: Any, path: str, depth: int = 0) -> JSON:
         )
     if len(tree) == 1 and MARK in tree:
         return Veiled({MARKED: _seal(tree[MARK], path, depth + 1)})
-    sealed = {_seal_key(key, path): _seal(item, f"{path}.{key}", depth + 1) for key, item in tree.items()}
+    sealed = {
+        key if type(key) is str and key.isascii() else _seal_key(key, path): (
+            item if _is_atom(item) else _seal(item, f"{path}.{key}", depth + 1)
+        )
+        for key, item in tree.items()
+    }
     if len(sealed) == 1 and next(iter(sealed)).startswith("$"):
         return {ESCAPED: sealed}
     return sealed
+
+
+def _is_atom(item: Any) -> bool:
+    """Whether `_seal` gives the very same for what needs no path to be told. Most parts of most values."""
+    kind = type(item)
+    if kind is str:
+        return bool(item.isascii())
+    return bool(-INTEGER_MAX <= item <= INTEGER_MAX) if kind is int else item is None or kind is bool
 
 
 def _seal_key(key: Any, path: str) -> str:

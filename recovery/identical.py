@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
@@ -30,6 +30,8 @@ _COPY_ADVICE: Final = "Declare the type that the value has, or convert the value
 
 
 _ATOMS: Final = frozenset({str, int, bool, NoneType})
+_TEXTS: Final = {str}
+_ELSE: Final = (list, tuple, dict, deque, set, frozenset, float, Decimal)  # what a dataclass may be, too, and is then compared as
 _Parts: TypeAlias = tuple[Sequence[str | int], Sequence[Any]]
 
 
@@ -48,6 +50,8 @@ class Difference:
 
 def difference(value: Any, copy: Any, root: str) -> Difference | None:
     """The first place where `copy` is not identical to `value`, or None. Paths begin with `root`."""
+    if _alike(value, copy, 0):
+        return None  # nearly always, and without the names that a path is made of
     found = _difference(value, copy, 0)
     return found.under(root) if found else None
 
@@ -56,6 +60,55 @@ def unfit(value: Any, root: str) -> Difference | None:
     """The first part of a value that no declared type could make storable, or None."""
     found = _unfit(value, 0)
     return found.under(root) if found else None
+
+
+def _alike(value: Any, copy: Any, depth: int) -> bool:
+    """Whether `_difference` finds none, of what most values are made of; False where that takes a closer look."""
+    kind = type(value)
+    if kind is not type(copy):
+        return False
+    if kind in _ATOMS:
+        return bool(value == copy)
+    if kind is float:
+        return bool(value == copy) and value != 0 and math.isfinite(value)
+    if depth > DEPTH_MAX:
+        return False
+    if kind is list:
+        return len(value) == len(copy) and _pairwise(value, copy, depth + 1)
+    if kind is dict:
+        same = len(value) == len(copy) and set(map(type, (*value, *copy))) <= _TEXTS and list(value) == list(copy)
+        return same and _pairwise(value.values(), copy.values(), depth + 1)
+    names = _plain_names(kind)  # type: ignore[arg-type]  # mypy does not take every type for hashable
+    if names is None or (issubclass(kind, BaseModel) and not (_is_bare(value) and _is_bare(copy))):
+        return False
+    return _pairwise(
+        [getattr(value, name, _Missing) for name in names], [getattr(copy, name, _Missing) for name in names], depth + 1
+    )
+
+
+def _pairwise(values: Iterable[Any], copies: Iterable[Any], depth: int) -> bool:
+    for value, copy in zip(values, copies, strict=True):
+        kind = type(value)
+        if kind in _ATOMS and kind is type(copy):  # most parts, and a call for each takes longer
+            if value != copy:
+                return False
+        elif not _alike(value, copy, depth):
+            return False
+    return True
+
+
+@lru_cache(maxsize=1024)
+def _plain_names(kind: type) -> tuple[str, ...] | None:
+    """The fields of a model or dataclass that is nothing else besides; None: it is none."""
+    if issubclass(kind, BaseModel):
+        return tuple(kind.model_fields)
+    if is_dataclass(kind) and not issubclass(kind, _ELSE):
+        return tuple(item.name for item in fields(kind))
+    return None
+
+
+def _is_bare(value: BaseModel) -> bool:
+    return not value.__pydantic_extra__ and not value.__pydantic_private__
 
 
 def _difference(value: Any, copy: Any, depth: int) -> Difference | None:

@@ -100,6 +100,22 @@ def test_a_difference_is_seen_from_both_sides(value: Any, copy: Any, path: str) 
         assert found.advice.endswith(".")
 
 
+@pytest.mark.parametrize(("value", "copy", "path"), DIFFERENT, ids=[str(number) for number in range(len(DIFFERENT))])
+def test_a_difference_is_seen_behind_parts_that_are_alike(value: Any, copy: Any, path: str) -> None:
+    holders: list[tuple[Callable[[Any], Any], str]] = [
+        (lambda it: [0, "a", it], "[2]"),
+        (lambda it: {"z": None, "a": it}, ".a"),
+        (lambda it: Box([it]), ".it[0]"),
+        (lambda it: Model(it={"a": it}), ".it.a"),
+        (lambda it: (1, it), "[1]"),
+    ]
+    for holder, at in holders:
+        for one, other in ((value, copy), (copy, value)):
+            found = difference(holder(one), holder(other), "$")
+            assert found is not None
+            assert found.path == f"${at}{path[1:]}"
+
+
 SAME: list[Callable[[], Any]] = [
     lambda: None,
     lambda: [1, 1.5, -0.0, "a", b"a", True, Decimal("1.00"), complex(1, 2)],
