@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
+from threading import RLock
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
@@ -58,6 +59,7 @@ class AsyncDriver(Driver):
 
     def __init__(self, surroundings: Surroundings, writer: Writer | None = None, run_id: str = "") -> None:
         super().__init__(surroundings, writer, run_id)
+        self.pure = RLock()  # nobody waits for it: tasks take turns. A context that does nothing costs more
         self._appending = Turnstile()
         self._writing = Turnstile()
         self._looking: asyncio.Task[None] | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import copy_context
 from functools import partial
 from operator import methodcaller
@@ -83,7 +83,7 @@ class Driver(ABC):
     """Drives procedures. `writer` is the run's own, for the operations of a workflow; None before there is a claim. `run_id`: what
     an operator's procedure is about, which has no workflow to drive. `pure`: held while the core thinks, where branches are threads."""
 
-    pure: AbstractContextManager[Any] = nullcontext()
+    pure: AbstractContextManager[Any]
 
     def __init__(self, surroundings: Surroundings, writer: Writer | None = None, run_id: str = "") -> None:
         self.surroundings = surroundings
@@ -150,7 +150,8 @@ class Driver(ABC):
 
     def _carried_out(self, operation: Op[Any], readings: Readings) -> Coroutine[Any, Any, Any]:
         """What carries it out. Raises RunLeftBehind, HandedBack."""
-        self._check_ours(operation)
+        if self._left_behind is not None or self.surroundings.handing_back():  # almost never
+            self._check_ours(operation)
         kind = type(operation)
         return self._TIMED[kind](self, operation, readings) if kind in self._TIMED else self.CARRIERS[kind](self, operation)
 

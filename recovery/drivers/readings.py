@@ -22,11 +22,13 @@ class Readings(dict[int, int]):
         """The wall clock, which asks nobody."""
         boot_us = clock.boot_us()
         wall_us = clock.wall_us()
-        self.keep(wall_us, boot_us)
+        self[wall_us] = boot_us
+        if len(self) > READINGS_KEPT:
+            del self[next(iter(self))]
         return wall_us
 
     def keep(self, wall_us: int, boot_us: int) -> None:
         """A reading that was made elsewhere. boot_us: from before it."""
-        if len(self) >= READINGS_KEPT:
-            del self[next(iter(self))]
         self[wall_us] = boot_us
+        if len(self) > READINGS_KEPT:
+            del self[next(iter(self))]
