@@ -56,9 +56,9 @@ _MODULES: Final = {
     "definitions/async_run.py": BEGIN, "definitions/effect.py": REQUEST, "definitions/signature.py": REQUEST, "definitions/bound.py": REQUEST,
     "definitions/registry.py": REQUEST, "core/showing.py": REQUEST, "core/mail.py": REQUEST, "core/moving.py": REQUEST, "core/straight.py": JUDGE,
     "core/judgement.py": JUDGE, "core/evidence.py": JUDGE, "core/findings.py": JUDGE, "core/timing.py": JUDGE, "core/riding.py": JUDGE,
-    "core/machine.py": RECORD, "core/execution.py": RECORD, "core/history.py": RECORD, "core/request.py": RECORD, "core/resting.py": RECORD,
+    "core/machine.py": RECORD, "core/ordinary.py": RECORD, "core/execution.py": RECORD, "core/history.py": RECORD, "core/request.py": RECORD, "core/resting.py": RECORD,
     "core/entries.py": ENCODE, "storage/bodies.py": ENCODE, "storage/resting.py": ENCODE, "storage/writer.py": ENCODE, "core/chain.py": DIGEST, "definitions/replies.py": CALL,
-    "drivers/asking.py": CALL, "drivers/watching.py": CALL, "drivers/beating.py": CALL, "core/instants.py": CALL, "drivers/loop.py": DRIVE,
+    "drivers/asking.py": CALL, "drivers/watching.py": CALL, "drivers/beating.py": CALL, "core/instants.py": CALL, "drivers/loop.py": DRIVE, "drivers/readings.py": DRIVE,
     "drivers/sync.py": DRIVE, "drivers/asynchronous.py": DRIVE, "drivers/riding.py": DRIVE, "drivers/handing.py": DRIVE, "drivers/posting.py": COMMIT, "core/operations.py": DRIVE,
     "clocks.py": DRIVE, "crashpoints.py": DRIVE,
 }  # fmt: skip

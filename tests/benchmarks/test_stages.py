@@ -30,5 +30,5 @@ def test_each_stage_has_its_part(is_async: bool) -> None:
 def test_a_commit_is_measured_bare() -> None:
     with committing() as took, Engine("memory://", workflows=[steps]) as engine:
         engine.run("run", steps, 3)
-    assert len(took) == 4  # each intent, and the end
+    assert len(took) == 5  # the opening, each intent, and the end
     assert all(seconds > 0 for seconds in took)
