@@ -159,7 +159,7 @@ def assembled(parts: Parts, beside: Beside, *, values: bool = True) -> Loaded:
         run=run,
         rows=rows,
         found=found,
-        highest_us=max(alike.latest_us, *(latest_us(each) for each in found if not isinstance(each, Intents | Settlements))),
+        highest_us=_highest_us(run, alike, found),
         late=late,
         told=told,
         history=history,
@@ -198,6 +198,14 @@ def _folded(run_id: str, rows: list[Row], found: list[Entry | Intents | Settleme
         elif not history.settle_unread(row.step, each, row.body):
             history.add(each.read(row.step, row.body))
     return history
+
+
+def _highest_us(run: RunRow, alike: Alike, found: list[Entry | Intents | Settlements]) -> int:
+    """The highest time in the chain. Raises JournalCorrupt where somebody put something else in the place of one."""
+    try:
+        return max(alike.latest_us, *(latest_us(each) for each in found if not isinstance(each, Intents | Settlements)))
+    except TypeError:
+        raise JournalCorrupt(run_id=run.run_id, seq=run.head, field="time of an entry") from None
 
 
 @contextmanager
