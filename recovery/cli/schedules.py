@@ -20,6 +20,7 @@ def listed(output: Output, target: Target) -> ExitCode:
     journal = target.journal()
     try:
         rows = journal.schedules()
+        stored = journal.find_all([row.last_run for row in rows if row.last_run])
     finally:
         journal.close()
     there = {row.name for row in rows}
@@ -28,10 +29,10 @@ def listed(output: Output, target: Target) -> ExitCode:
 
     output.answer(
         lambda: {
-            "schedules": [_document(row) for row in rows],
+            "schedules": [_document(row) | {"last_run_stored": row.last_run in stored} for row in rows],
             "not_brought_up": [{"name": made.name, "cron": made.cron, "timezone": made.timezone} for made in unknown],
         },
-        lambda _: schedules(rows, unknown),
+        lambda _: schedules(rows, unknown, stored),
     )
     return ExitCode.SETTLED
 

@@ -41,6 +41,9 @@ Tell = Callable[[str, Mapping[str, Any]], None]
 GATHER_US: Final = 2_000
 """How long a worker that has fewer than half of its places free waits for more of them before it looks."""
 
+_AT_WORK: Final[dict[Worker, None]] = {}
+"""The workers of this process."""
+
 HAND_BACK_SECONDS: Final = 5.0
 """How long a worker that is to end waits for runs to be let go at their next step. Those that are not are found by the death of their owner."""
 
@@ -118,6 +121,10 @@ class Worker:
         """How many runs are."""
         return len(self._at_work)
 
+    def reads(self, database: str) -> bool:
+        """Whether it takes runs of that database."""
+        return self._engine.journal.url == database
+
     def alive(self, seconds: float) -> bool:
         """Whether it has turned within so many seconds."""
         return self._engine.clock.boot_us() - self.turned_us < seconds * 1_000_000
@@ -135,6 +142,7 @@ class Worker:
         """Until `stop`. Whether everything that was at work came to an end of its own, or was handed back. Raises what ended it otherwise, once that is so."""
         self._crew = crew(self._engine, self._working.concurrency, self._patience, lambda: self._handing_back)
         deaf = self._engine.journal.listen(self.wake)
+        _AT_WORK[self] = None
         try:
             try:
                 self._turn()
@@ -142,6 +150,7 @@ class Worker:
                 self._stopping = True
                 whole = self._drained()
         finally:
+            _AT_WORK.pop(self, None)
             deaf()
         return whole
 
@@ -301,6 +310,7 @@ class Worker:
         if future is None:
             return
         row = self._at_work.pop(future)
+        self._tell_of_room(row.queue)
         try:
             self._came(row, future.result())
         except (HandedBack, CancelledError):
@@ -313,6 +323,13 @@ class Worker:
             self._refused(row, error)
         except BaseException as error:  # noqa: BLE001  # user code that wants to end the process ends its own run's turn
             self._refused(row, error)
+
+    def _tell_of_room(self, queue: str) -> None:
+        """A queue with limits may let one more run begin: this worker looks by itself, and the others of this process are told. Those of others see it at their next look."""
+        if queue in self._engine.queues:
+            for other in list(_AT_WORK):
+                if other is not self and other.reads(self._engine.journal.url):
+                    other.wake()
 
     def _came(self, row: RunRow, came: Recovered[Any] | Override | None) -> None:
         if not isinstance(came, Recovered):

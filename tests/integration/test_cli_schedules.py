@@ -51,6 +51,7 @@ def test_what_is_there_is_listed_and_what_no_worker_has_brought_up() -> None:
     without = said("list", "--db", "sqlite:///scheduled.db")
     [row] = without["schedules"]
     assert (row["name"], row["next"], row["last_run"], row["paused"]) == ("yearly", iso(NEXT_US), "yearly:x", False)
+    assert row["last_run_stored"] is False
     assert without["not_brought_up"] == []
     assert said("list", "--app", "scheduled_app:engine")["not_brought_up"] == [
         {"name": "other", "cron": "0 0 1 1 *", "timezone": "UTC"}
@@ -58,6 +59,7 @@ def test_what_is_there_is_listed_and_what_no_worker_has_brought_up() -> None:
     shown = CliRunner().invoke(app, ["schedules", "list", "--app", "scheduled_app:engine"]).stdout
     assert "2099-01-01 00:00:00" in shown
     assert "no worker has brought it up" in shown
+    assert "yearly:x, not stored yet" in shown
 
 
 def test_a_schedule_is_paused_and_resumed_by_somebody_for_a_reason() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from recovery import Call, Engine, Queue, Rate, Run, contracts, effect, workflow
+from recovery import Call, Engine, Lease, Queue, Rate, Run, contracts, effect, workflow
 from recovery.core.entries import Status
 from recovery.engine.working import Working
 from recovery.ports import Journal
@@ -61,6 +63,43 @@ def test_two_workers_have_no_more_of_a_queue_at_work_than_its_limit(journal: Jou
             assert ARRIVED.acquire(timeout=60)
     assert max(PEAK) == 2
     assert {first.get(f"p{number}").status for number in range(8)} == {Status.COMPLETED}
+
+
+def test_the_end_of_a_run_lets_another_worker_of_the_process_begin_the_next(journal: Journal) -> None:
+    """It looks every hour, and whose run has ended takes a more urgent one."""
+    urgent, may_end = threading.Event(), threading.Event()
+
+    @workflow
+    def keeps_busy(run: Run) -> None:
+        urgent.set()
+        may_end.wait(60)
+
+    lease = Lease(term=timedelta(hours=6), renew_every=timedelta(hours=1))  # nor does it look for runs of the dead
+    limit = [Queue("printer", concurrency=1)]
+    first, second = (Engine(journal, workflows=[page, keeps_busy], queues=limit, lease=lease) for _ in range(2))
+    how = Working(poll=timedelta(hours=1), concurrency=1)
+    first.enqueue(page("p0"), run_id="p0", queue="printer")
+    looked = threading.Event()
+
+    def claim_due(*given: Any, **about: Any) -> Any:
+        came = type(journal).claim_due(journal, *given, **about)
+        if not came.runs:
+            looked.set()
+        return came
+
+    with working(first, how):
+        assert ARRIVED.acquire(timeout=60)
+        first.enqueue(keeps_busy(), run_id="urgent", priority=1)
+        first.enqueue(page("p1"), run_id="p1", queue="printer")
+        journal.claim_due = claim_due  # type: ignore[method-assign]  # watched, not changed
+        with working(second, replace(how, queues=("printer",))):
+            assert looked.wait(60), "it finds its queue full"
+            GATE.set()
+            assert urgent.wait(60)
+            assert ARRIVED.acquire(timeout=60), "it hears that there is room"
+            may_end.set()
+        del journal.claim_due
+    assert {first.get(name).status for name in ("p0", "p1", "urgent")} == {Status.COMPLETED}
 
 
 def test_a_worker_sleeps_until_its_queue_lets_the_next_one_begin(journal: Journal) -> None:
