@@ -16,6 +16,8 @@ LEAST: Final = 64 * 1024
 """Bytes: as much again as there is, so that a short-lived process writes little in vain, but at least and at most so much."""
 MOST: Final = 1024 * 1024
 _BLOCK: Final = 4096
+_TAIL: Final = 32
+"""Bytes at the end of the log that are the end of a page, if SQLite has come so far: pages are filled from there."""
 
 
 class Ahead:
@@ -38,17 +40,19 @@ class Ahead:
             return
         try:
             if self._file is None:
-                self._file = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
+                self._file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
             size = os.fstat(self._file).st_size
-            if size > self._end:
-                self._make(self._file, size)
+            if size not in {0, self._end}:  # less: somebody has cut it
+                self._end = size
+                if any(os.pread(self._file, _TAIL, size - _TAIL)):  # else it is another process that has made room
+                    self._make(self._file, size)
         except OSError:  # a full disk, say: SQLite is told by itself if it needs what is not there
             self._over = True
 
     def _make(self, file: int, size: int) -> None:
         end = min(size + min(max(size, LEAST), MOST), self._enough)
         end -= end % -_BLOCK
-        self._end, self._over = end, end <= size
+        self._end, self._over = max(size, end), end <= size
         if not self._over:
             os.pwrite(file, bytes(end - size), size)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sqlite3
 from functools import partial
 from pathlib import Path
 
@@ -94,12 +95,12 @@ def test_without_room_everything_goes_on(path: Path, monkeypatch: pytest.MonkeyP
 
 def test_room_ends_where_the_log_begins_anew(tmp_path: Path) -> None:
     log = tmp_path / "a.db-wal"
-    log.write_bytes(b"x" * 10)
+    log.write_bytes(b"x" * 100)
     room = Ahead(tmp_path / "a.db", 2 * LEAST)
     room.make()
     assert log.stat().st_size == LEAST + 4096 - LEAST % 4096
     room.make()
-    assert log.read_bytes() == b"x" * 10 + bytes(log.stat().st_size - 10)
+    assert log.read_bytes() == b"x" * 100 + bytes(log.stat().st_size - 100)
     with log.open("ab") as file:
         file.write(b"y" * LEAST)
     size = log.stat().st_size
@@ -108,10 +109,27 @@ def test_room_ends_where_the_log_begins_anew(tmp_path: Path) -> None:
     room.drop()
     big = Ahead(tmp_path / "b.db", 100 * MOST)
     grown = tmp_path / "b.db-wal"
-    grown.write_bytes(bytes(5 * MOST))
+    grown.write_bytes(b"x" * 5 * MOST)
     big.make()
     assert grown.stat().st_size == 6 * MOST
     big.drop()
+
+
+def test_room_that_another_process_has_made_will_do(tmp_path: Path) -> None:
+    log = tmp_path / "a.db-wal"
+    log.write_bytes(b"x" * 10_000)
+    one, other = Ahead(tmp_path / "a.db", 100 * MOST), Ahead(tmp_path / "a.db", 100 * MOST)
+    one.make()
+    size = log.stat().st_size
+    for room in (other, one, other):
+        room.make()
+    assert log.stat().st_size == size
+    with log.open("ab") as file:
+        file.write(b"x" * 10)
+    other.make()
+    assert log.stat().st_size > size + 10
+    one.drop()
+    other.drop()
 
 
 def test_an_empty_log_and_none_are_left_alone(tmp_path: Path) -> None:
@@ -123,3 +141,18 @@ def test_an_empty_log_and_none_are_left_alone(tmp_path: Path) -> None:
     room.make()
     assert (tmp_path / "a.db-wal").stat().st_size == 0
     room.drop()
+
+
+def test_a_log_that_was_cut_gets_room_again(path: Path) -> None:
+    journal = open_journal(f"sqlite:///{path}")
+    opened(journal)
+    appends(journal, "run-1", 3)
+    log = log_of(path)
+    assert log.stat().st_size > LEAST
+    with sqlite3.connect(path) as other:
+        assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+    other.close()
+    assert log.stat().st_size == 0
+    appends(journal, "run-1", 3)
+    assert log.stat().st_size > LEAST
+    journal.close()
