@@ -20,7 +20,7 @@ _UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hou
 
 def moment(us: int) -> datetime:
     """The aware datetime of an instant, exact to the microsecond."""
-    return _EPOCH + timedelta(microseconds=us)
+    return _EPOCH + timedelta(0, 0, us)  # by place: by name it takes twice as long, twice in each step
 
 
 def instant_us(at: datetime) -> int:
