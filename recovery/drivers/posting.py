@@ -124,7 +124,7 @@ class Post:
 
     async def _share(self, by: Hashable, call: Callable[[list[Any]], Mapping[Any, Any]], subject: Any) -> Any:
         self._wait_for_others()
-        errand = Errand[Any](_nothing)
+        errand: Errand[Any] = Errand(_nothing)
         self._shared.setdefault(by, Shared(call)).askers.append((subject, errand))
         await self._answer(errand)
         return errand.outcome()

@@ -16,6 +16,7 @@ from recovery import AsyncEngine, AsyncRun, Call, Engine, Riding, Run, contracts
 from recovery.core.contracts import Contract
 from recovery.core.entries import Settled, Source, Status
 from recovery.definitions.effect import Effect
+from recovery.drivers.asynchronous import AsyncDriver
 from recovery.ports import Append, AppendResult, Journal, Owner
 
 from .desk import Body, Desk
@@ -208,6 +209,45 @@ def test_nor_under_an_event_loop(journal: Journal) -> None:
 
     assert asyncio.run(story())
     assert watched.commits == [["intent"], ["settled"], ["settled"]]
+
+
+def test_what_rides_behind_a_refused_commit_is_looked_after_again(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one look that was due found a commit on its way, which would have taken it along; but another run owns the key."""
+    world, looked = World("async"), threading.Event()
+    look = AsyncDriver._look
+
+    class Slow(Watched):
+        def append(self, batch: Sequence[Append]) -> list[AppendResult]:
+            if any(claim.key == "taken" for member in batch for claim in member.keys) and self.commits:
+                assert looked.wait(LONG_SECONDS)
+            return super().append(batch)
+
+    def seen(self: AsyncDriver, head: int) -> None:
+        look(self, head)
+        looked.set()
+
+    @workflow
+    async def first(run: AsyncRun) -> int:
+        return await run.perform(world.poke(n=1), key="taken")
+
+    watched = Slow(journal)
+
+    @workflow
+    async def second(run: AsyncRun) -> bool:
+        await run.perform(world.poke(n=2))
+        with suppress(errors.KeyReused):
+            await run.perform(world.poke(n=3), key="taken")
+        return await asyncio.to_thread(watched.wait_for, 3)
+
+    async def story() -> bool:
+        async with AsyncEngine(journal, workflows=[first], riding=None) as engine:
+            await engine.run("first", first)
+        monkeypatch.setattr(AsyncDriver, "_look", seen)
+        async with AsyncEngine(watched, workflows=[second], riding=Riding(limit=timedelta(milliseconds=2))) as engine:  # type: ignore[arg-type]
+            return await engine.run("second", second)
+
+    assert asyncio.run(story())
+    assert watched.commits[:3] == [["intent"], ["settled", "intent"], ["settled"]]
 
 
 def test_a_log_says_only_what_is_durable(journal: Journal, colour: str, caplog: pytest.LogCaptureFixture) -> None:
