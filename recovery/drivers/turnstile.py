@@ -17,21 +17,24 @@ class Turnstile:
 
     def __init__(self) -> None:
         self.taken = False
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[None]] | None = None  # once somebody has: runs have several of these
 
     async def enter(self) -> None:
         if not self.taken:
             self.taken = True
             return
         come: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(come)
+        if self._waiting is None:
+            self._waiting = deque()
+        waiting = self._waiting
+        waiting.append(come)
         try:
             await come
         except BaseException:  # cancelled; raised again
             if come.done() and not come.cancelled():
                 self.leave()
             else:
-                self._waiting.remove(come)
+                waiting.remove(come)
             raise
 
     def leave(self) -> None:
