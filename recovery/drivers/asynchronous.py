@@ -206,7 +206,7 @@ class AsyncSession:
 
     def decide(self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Coroutine[Any, Any, Any]:
         deciding = Deciding(name, fn, args, kwargs)
-        return self._step(name, lambda step: self._session.decide(step, deciding))
+        return self._decided(self._session.machine.begin(name, self._branch), deciding)
 
     def perform(self, bound: Bound[Any], key: str | None, name: str | None, retry: Retry | None) -> Coroutine[Any, Any, Any]:
         bound = bound_call(bound, "perform").retried(retry)
@@ -314,6 +314,11 @@ class AsyncSession:
         """Begun here, before any await; a coroutine that nobody awaits keeps the next step from starting."""
         step = self._session.machine.begin(name, self._branch)
         return self._driven(step, procedure)
+
+    async def _decided(self, step: str, deciding: Deciding) -> Any:
+        if (given := self._session.replays.decided(step, deciding)) is not None:
+            return given.value
+        return await self._driven(step, lambda step: self._session.decide(step, deciding))
 
     async def _performed(self, step: str, bound: Bound[Any], key: str | None) -> Any:
         if (given := self._session.replays.given(step, bound, key)) is not None:

@@ -4,9 +4,9 @@ Owns when a step can be given its recorded outcome at once, without a request, a
 procedure of every step (`Session.attempt`) would, and the machine is left as that would leave it; wherever it does not answer, nothing has changed, and that
 procedure is asked.
 
-That procedure compares a recorded effect's name, environment, key and fingerprint with what is asked for, and heeds nothing else of a settled step that nothing
-speaks against. Name and environment are compared once for all steps of a form. A fingerprint is made of the effect's name and of the arguments as they are stored:
-where both are the same text, so is it.
+That procedure compares a recorded decision's form and fingerprint, and an effect's name, environment, key and fingerprint, with what is asked for, and heeds
+nothing else of a settled step that nothing speaks against. Name and environment are compared once for all steps of a form. An effect's fingerprint is made of
+its name and of the arguments as they are stored: where both are the same text, so is it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from recovery import texts
 from recovery.core.entries import OutcomeKind
 from recovery.core.errors import DefinitionError, ValueUnreadable
 from recovery.core.forgetting import in_common
-from recovery.core.history import EffectStep
+from recovery.core.history import DecisionStep, EffectStep
 from recovery.core.ids import derive_key
 from recovery.core.recorded import Asking, Unread
 from recovery.core.request import Request
+from recovery.definitions.deciding import Deciding
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.registry import check_complete
 from recovery.definitions.run import Applied
@@ -56,6 +57,25 @@ class Replays:
         if machine.tells:
             machine.judgements.append((recorded, None))
         machine.passed(step)
+        return Applied(value)
+
+    def decided(self, step: str, deciding: Deciding) -> Applied[Any] | None:
+        """The same of a decision that has just begun: one of a function that was made from these very arguments, by the same versions of their models."""
+        machine = self.session.machine
+        recorded = machine.history.steps.get(step)
+        if not isinstance(recorded, DecisionStep) or deciding.retry is not None or self._disturbed():
+            return None
+        decision = recorded.decision
+        if decision.form or decision.error or decision.fingerprint != deciding.fingerprint:
+            return None
+        try:
+            value = deciding.decode(decision.value)
+        except ValueUnreadable:
+            return None
+        except BaseException as error:  # an interrupted step has ended, too; raised again
+            machine.finish(step, error)
+            raise
+        machine.finish(step)
         return Applied(value)
 
     def _asked(self, step: str, unread: Unread, bound: Bound[Any], key: str | None) -> Request | None:

@@ -173,7 +173,10 @@ class SyncSession:
     def decide(self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         deciding = Deciding(name, fn, args, kwargs)
         refuse_async(deciding.is_async, "decision", name)
-        return self._step(name, lambda step: self._session.decide(step, deciding))
+        with self._driver.pure:
+            step = self._session.machine.begin(name, self._branch)
+            given = self._session.replays.decided(step, deciding)
+        return self._carried_out(step, lambda step: self._session.decide(step, deciding)) if given is None else given.value
 
     def perform(self, bound: Bound[Any], key: str | None, name: str | None, retry: Retry | None) -> Any:
         bound = bound_call(bound, "perform") if retry is None else bound_call(bound, "perform").retried(retry)

@@ -24,6 +24,7 @@ from recovery.testing import ManualClock
 
 KEYED = contracts.Keyed(window=timedelta(hours=24))
 HERE = Environment("here", scope="one")
+AGAIN = Retry(attempts=2, wait=lambda _: 1.0)  # else a pause is drawn, and no two runs are the same
 
 
 class Refused(Rejection):
@@ -83,8 +84,8 @@ BECOMES: dict[str, Effect[..., Any]] = {
     "under shorter keys": of(replace(KEYED, key_length_max=2)),
     "under another contract": of(contracts.Keyed(window=timedelta(hours=1))),
     "without its probe": of(replace(KEYED, lookup=Lookup())),
-    "tried again": of(retry=Retry(attempts=2)),
-    "tried again where it is refused": of(retry=Retry(attempts=2, on={Refused: Retry(attempts=2)})),
+    "tried again": of(retry=AGAIN),
+    "tried again where it is refused": of(retry=replace(AGAIN, on={Refused: AGAIN})),
     "of other values": told_in_words,
     "of more arguments": asked_for_more,
     "of other numbers": asked_otherwise,
@@ -102,12 +103,45 @@ class Asked:
     by: str = "the same"
 
 
+def chosen(given: int) -> int:
+    return given
+
+
+def chosen_in_words(given: int) -> str:
+    return str(given)
+
+
+def refuses(given: int) -> int:
+    raise ValueError(f"not {given}")
+
+
+CHOICES: dict[str, Callable[[int], Any]] = {
+    "the same": chosen,
+    "untyped": lambda given: {"given": given},
+    "of another type": chosen_in_words,
+    "fails": refuses,
+    "tried again": AGAIN(chosen),
+}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """One decision of a workflow."""
+
+    number: int
+    name: str = "plan"
+    by: str = "the same"
+
+
 KEYS = st.sampled_from([None, None, "a", "b", "order-1"])
-PLANS = st.lists(st.builds(Asked, st.integers(0, 3), KEYS, st.sampled_from([None, "other"])), min_size=1, max_size=5)
+ASKED = st.builds(Asked, st.integers(0, 3), KEYS, st.sampled_from([None, "other"]))
+CHOSEN = st.builds(Chosen, st.integers(0, 1), by=st.sampled_from(["the same", "untyped"]))
+PLANS = st.lists(st.one_of(ASKED, ASKED, CHOSEN), min_size=1, max_size=5)
+ELSE = st.builds(Chosen, st.integers(0, 1), st.sampled_from(["plan", "other"]), st.sampled_from(sorted(CHOICES)))
 CHANGES: st.SearchStrategy[dict[str, Any]] = st.builds(
     dict[str, Any], number=st.integers(0, 3), key=KEYS, by=st.sampled_from(sorted(BECOMES))
 )
-PLAN: list[Asked] = []
+PLAN: list[Asked | Chosen] = []
 """What the workflow asks for, and what it does then; set by each test."""
 END: list[Callable[[Run], Any]] = []
 
@@ -116,6 +150,9 @@ END: list[Callable[[Run], Any]] = []
 def performs(run: Run) -> list[str]:
     told = []
     for asked in PLAN:
+        if isinstance(asked, Chosen):
+            told.append(repr(run.decide(asked.name, CHOICES[asked.by], asked.number)))
+            continue
         bound = BECOMES[asked.by](number=asked.number)
         told.append(repr(run.attempt(bound, key=asked.key, name=asked.name)))
     told += [repr(end(run)) for end in END]
@@ -145,7 +182,7 @@ def without_keys(text: str) -> str:
     return KEY.sub("derived", text)
 
 
-def ran(before: list[Asked], after: list[Asked], end: list[Callable[[Run], Any]], *, on: bool) -> tuple[str, ...]:
+def ran(before: list[Asked | Chosen], after: list[Asked | Chosen], end: list[Callable[[Run], Any]], *, on: bool) -> tuple[str, ...]:
     """All that can be seen of a run whose worker died behind `before`, and that was taken over by code that asks for `after`."""
     with Engine("memory://", workflows=[performs], clock=ManualClock()) as engine:
         PLAN[:], END[:] = before, [dies]
@@ -161,7 +198,7 @@ def ran(before: list[Asked], after: list[Asked], end: list[Callable[[Run], Any]]
         return (*map(without_keys, (repr(came), f"{came}", repr(getattr(came, "error", None)), *journal)),)
 
 
-def the_same(before: list[Asked], after: list[Asked], end: list[Callable[[Run], Any]]) -> tuple[str, ...]:
+def the_same(before: list[Asked | Chosen], after: list[Asked | Chosen], end: list[Callable[[Run], Any]]) -> tuple[str, ...]:
     try:
         straightly = ran(before, after, end, on=True)
     except Exception:  # two steps of one key, for example, before anything is compared
@@ -172,26 +209,29 @@ def the_same(before: list[Asked], after: list[Asked], end: list[Callable[[Run], 
     return straightly
 
 
-def apart(plan: list[Asked]) -> list[Asked]:
+def apart(plan: list[Asked | Chosen]) -> list[Asked | Chosen]:
     """With each key once: one key has one step."""
     seen: set[str | None] = set()
-    kept = []
+    kept: list[Asked | Chosen] = []
     for asked in plan:
-        kept.append(replace(asked, key=None) if asked.key in seen else asked)
-        seen.add(asked.key)
+        if isinstance(asked, Asked):
+            asked, key = (replace(asked, key=None) if asked.key in seen else asked), asked.key
+            seen.add(key)
+        kept.append(asked)
     return kept
 
 
 @settings(deadline=None, max_examples=60)  # a busy machine is no failure
 @given(PLANS, st.data())
-def test_whatever_the_code_has_become(plan: list[Asked], data: st.DataObject) -> None:
+def test_whatever_the_code_has_become(plan: list[Asked | Chosen], data: st.DataObject) -> None:
     before = apart([*plan, *plan])  # so that each form comes twice
     after = list(before)
     for at in data.draw(st.lists(st.integers(0, len(before)), max_size=2)):
         if at == len(after):
             after.append(Asked(1, None))
         else:
-            after[at] = replace(after[at], **data.draw(CHANGES))
+            there = after[at]
+            after[at] = replace(there, **data.draw(CHANGES)) if isinstance(there, Asked) else data.draw(ELSE)
     the_same(before, apart(after), [])
 
 
@@ -217,6 +257,14 @@ def undoes_a_saga(run: Run) -> object:
 
 def gathers(run: Run) -> object:
     return run.map(lambda branch, number: branch.perform(BASE(number=number)), range(3), limit=1)
+
+
+@pytest.mark.parametrize("by", sorted(CHOICES))
+@pytest.mark.parametrize("was", ["the same", "untyped"])
+@pytest.mark.parametrize(("number", "name"), [(0, "plan"), (1, "plan"), (0, "other")])
+def test_each_change_of_a_decision(was: str, by: str, number: int, name: str) -> None:
+    before: list[Asked | Chosen] = [Asked(1, None), Chosen(0, by=was), Asked(1, None)]
+    the_same(before, [before[0], Chosen(number, name, by), before[2]], [])
 
 
 @pytest.mark.parametrize("end", [compensates, undoes_a_saga, gathers], ids=lambda end: end.__name__)
@@ -275,13 +323,22 @@ def test_steps_are_given_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return attempt(self, step, bound, key)
 
     monkeypatch.setattr(Session, "attempt", counted)
-    plan = [Asked(1, None), Asked(2, None), Asked(0, "a"), Asked(1, "b"), Asked(3, None), Asked(1, None)]
+    plan: list[Asked | Chosen] = [
+        Asked(1, None),
+        Chosen(1),
+        Asked(2, None),
+        Asked(0, "a"),
+        Asked(1, "b"),
+        Asked(3, None),
+        Asked(1, None),
+    ]
     with Engine("memory://", workflows=[performs], clock=ManualClock()) as engine:
         PLAN[:], END[:] = plan, [dies]
         with pytest.raises(Gone):
             engine.run("r", performs)
         asked.clear()
         END[:] = []
+        monkeypatch.setattr(Session, "decide", None)
         recovered = engine.recover("r")
     assert len(recovered.verdicts) == 6
     assert asked == ["reserve#1", "reserve#5"]
