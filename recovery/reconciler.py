@@ -142,11 +142,11 @@ async def _obeying(world: World, loaded: Loaded, taken: Taken | None = None) -> 
     if loaded.history.ended is not None:  # by its owner, between our look and our claim, of which neither epoch nor lease tells
         return _settled(world, loaded.run, loaded.history, against=await _against(world, loaded))
     while True:
+        loaded.let_go()
         if taken is None or taken.spoken_to:
             loaded = await obeyed(world, loaded)
         if loaded.history.held is not None:
             return _held(loaded.run, loaded.history.held)
-        loaded.let_go()
         workflow = world.workflows.of(loaded.run.workflow, loaded.history.version)
         assert workflow is not None, "asked before the claim"
         if taken is None or taken.parts is None:
