@@ -1,6 +1,6 @@
 """Posting: what the runs of one event loop ask of the store, and what it answers, goes between the loop and other threads in bundles.
 
-Owns when a bundle leaves and how many callers are woken in one turn of the loop. Knows neither runs nor statements. A bundle leaves when nobody is left to be woken:
+Owns when a bundle leaves, what of it is asked once for several, how many callers are woken in one turn of the loop, and its one timer for all who wait for as long. Knows neither runs nor statements. A bundle leaves when nobody is left to be woken:
 whoever was woken has then asked for its next commit, and all of them share it; and a thread that commits while the loop is busy would take the interpreter from it, and it from the thread.
 Invariants: what was handed in leaves within LINGER_SECONDS of the loop's own time; who waits is woken once the answer is there, cancelled or not, since cancelling cannot undo a commit.
 """
@@ -19,8 +19,9 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary, ref
 
+from recovery.core.errors import StoreUnavailable
 from recovery.ports import Journal, RunRow
-from recovery.storage.committing import Committer, Ticket
+from recovery.storage.committing import Committer, Ticket, own
 
 T = TypeVar("T")
 
@@ -72,6 +73,9 @@ class Shared:
         """Those who have been answered."""
         try:
             found = self.call([subject for subject, _ in askers])
+        except StoreUnavailable as error:  # as often as it is asked
+            for _, asker in askers:
+                asker.error = own(error)
         except BaseException as error:  # noqa: BLE001  # whatever it is, it is raised where it is waited for
             if len(askers) == 1:
                 askers[0][1].error = error

@@ -207,7 +207,7 @@ def _carry_out(write: Callable[[list[Any]], Sequence[Result]], batch: list[Ticke
             ticket.result, ticket.done = result, True
     except StoreUnavailable as error:
         for ticket in batch:
-            ticket.error = _own(error)
+            ticket.error = own(error)
     except Exception as error:  # noqa: BLE001  # it belongs to whoever's member cannot be: to the only one, or to one of them
         if len(batch) == 1:
             batch[0].error = error
@@ -216,7 +216,7 @@ def _carry_out(write: Callable[[list[Any]], Sequence[Result]], batch: list[Ticke
             _carry_out(write, [ticket])
 
 
-def _own(error: StoreUnavailable) -> StoreUnavailable:
+def own(error: StoreUnavailable) -> StoreUnavailable:
     """An error of one's own: one that several threads raise would gather the tracebacks of all of them."""
     mine = copy(error)
     mine.__cause__ = error

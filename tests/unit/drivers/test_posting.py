@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from recovery.core.errors import StoreUnavailable
 from recovery.drivers.posting import SHARED_MAX, STORE_THREADS_MAX, WOKEN_MAX, Post, in_context, post_of
 from recovery.ports import Append, Appended, AppendResult, NewRun, RunRow
 from recovery.storage.committing import Committer, Ticket
@@ -178,6 +179,8 @@ class Asked:
         self.questions.append(len(run_ids))
         if "damaged" in run_ids:
             raise LookupError("damaged")
+        if "gone" in run_ids:
+            raise StoreUnavailable(url="a test", problem="it is gone", fate="Nothing was stored")
         return self.inner.find_all(run_ids)
 
 
@@ -194,6 +197,21 @@ def test_runs_are_looked_for_together_and_a_damaged_one_is_nobody_elses() -> Non
     assert isinstance(damaged, LookupError)
     assert nowhere is None
     assert asked.questions == [4, 1, 1, 1, 1]
+
+
+def test_of_an_outage_all_hear_at_once_each_by_an_error_of_its_own() -> None:
+    """A store that does not answer is asked for a quarter of a minute each time."""
+    asked = Asked()
+
+    async def looked() -> list[Any]:
+        post = post_of(asyncio.get_running_loop())
+        finding = [post.find(asked, run_id) for run_id in ("there", "gone", "nowhere")]  # type: ignore[arg-type]  # as above
+        return await asyncio.gather(*finding, return_exceptions=True)
+
+    came = asyncio.run(looked())
+    assert {type(each) for each in came} == {StoreUnavailable}
+    assert len(set(map(id, came))) == 3
+    assert asked.questions == [3]
 
 
 def test_a_question_has_only_so_many_subjects() -> None:
