@@ -73,9 +73,9 @@ class Loaded:
     @property
     def entries(self) -> list[Entry]:
         """What its rows say, each read once."""
-        for place, (row, each) in enumerate(zip(self.rows, self.found, strict=True)):
+        for place, each in enumerate(self.found):
             if isinstance(each, Intents | Settlements):
-                self.found[place] = each.read(row.step, row.body)
+                self.found[place] = each.read(self.rows[place].step, self.rows[place].body)
         return self.found  # type: ignore[return-value]  # by now none of them is what reads one
 
     def let_go(self) -> None:

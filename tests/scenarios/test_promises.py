@@ -59,7 +59,7 @@ def with_entries(world: World, change: Callable[[list[Any]], list[Any]]) -> Worl
     loaded = world.runs["run-1"]
     entries = change(list(loaded.entries))
     history = fold("run-1", entries)
-    return replace(world, runs={"run-1": replace(loaded, entries=entries, history=history)})
+    return replace(world, runs={"run-1": replace(loaded, found=entries, history=history)})
 
 
 def first(world: World, kind: type[Event]) -> Any:
@@ -120,7 +120,7 @@ def key_given_twice(world: World) -> World:
     loaded = world.runs["run-1"]
     [intent] = [entry for entry in loaded.entries if isinstance(entry, Intent) and entry.key == "first"]
     other = replace(
-        loaded, entries=[loaded.entries[0], replace(intent, fingerprint="other")], history=fold("run-2", [loaded.entries[0]])
+        loaded, found=[loaded.entries[0], replace(intent, fingerprint="other")], history=fold("run-2", [loaded.entries[0]])
     )
     return replace(world, runs={**world.runs, "run-2": other})
 
