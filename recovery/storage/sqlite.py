@@ -47,6 +47,7 @@ T = TypeVar("T")
 
 BUSY_TIMEOUT_MS: Final = 10_000
 CHECKPOINT_PAGES: Final = 4000  # of the log; larger than the default, so that a busy writer is interrupted less often
+STATEMENTS_MAX: Final = 256  # that a connection keeps prepared: a dozen sizes of each one that writes a batch
 _FRAME_BYTES: Final = 4096 + 24  # of a page in the log
 
 # A copy made by VACUUM INTO has left write-ahead logging; the first writer puts it back.
@@ -102,7 +103,7 @@ class SqliteDatabase:
     # -- connections ---------------------------------------------------------------------------------------------------
 
     def _engine(self, begin: str, connected: Callable[[Any, object], None], **pool: int) -> sa.Engine:
-        arguments = {"check_same_thread": False}
+        arguments = {"check_same_thread": False, "cached_statements": STATEMENTS_MAX}
         engine = sa.create_engine(self._address, module=LIBRARY, poolclass=sa.QueuePool, connect_args=arguments, **pool)
         self._tables.listen(engine)
         event.listen(engine, "connect", connected)

@@ -73,6 +73,12 @@ def _runs(columns: tuple[str, ...]) -> str:
     return _RUNS.replace(":columns", ", ".join(columns))
 
 
+def whole(rows: int) -> int:
+    """How many rows the statement has that so many are written by: a power of two, or three quarters of one, so that few texts will do and little is filled up."""
+    power = 1 << (rows - 1).bit_length()
+    return power * 3 // 4 if rows <= power * 3 // 4 else power
+
+
 def is_ordinary(member: Append) -> bool:
     """Whether it brings nothing that takes more to write."""
     return not member.payloads and not member.words
@@ -142,7 +148,7 @@ class Together:
         changed = 0
         for start in range(0, len(rows), ROWS_MAX):
             part = rows[start : start + ROWS_MAX]
-            size = 1 << (len(part) - 1).bit_length()
+            size = whole(len(part))
             text = self._texts.get((template, size)) or self._text(template, size, len(part[0]))
             missing = (None,) * (len(part[0]) * (size - len(part)))
             changed += execute(cursor, text, [*chain.from_iterable(part), *missing])
