@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 from functools import cache
+from hashlib import blake2b
 from types import GenericAlias, NoneType
 from typing import Any, Final, Generic, Literal, TypeVar
 
@@ -38,6 +39,7 @@ _INT: Final = "$int"  # {"$int": "9007199254740993"}: an integer beyond INTEGER_
 _CONFIG: Final = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 _SHORT: Final = 100_000  # characters, of which each takes six bytes at most
 _FINGERPRINT: Final = b"recovery-fingerprint-1"
+_FINGERPRINT_AHEAD: Final = len(_FINGERPRINT).to_bytes(8, "big") + _FINGERPRINT  # as `digest_bytes` takes it in
 _PLAIN: Final = frozenset({str, int, bool, float, NoneType})
 _OWN_MESSAGES: Final = frozenset({"value_error", "assertion_error"})  # a validator's own words, which may quote the value
 
@@ -232,7 +234,8 @@ def fingerprint(stored: JSON) -> str:
 def fingerprint_of_simple(stored: JSON) -> str:
     """`fingerprint` of what is known to hold nothing but objects, texts in ASCII, booleans, None and integers up to INTEGER_MAX, and no object of one
     key that begins with a dollar: sorted keys are all that its canonical form asks for."""
-    return digest_bytes(_FINGERPRINT, _SORTED(stored).encode())
+    text = _SORTED(stored).encode()
+    return blake2b(_FINGERPRINT_AHEAD + len(text).to_bytes(8, "big") + text, digest_size=32).hexdigest()
 
 
 def type_title(type_: Any) -> str:

@@ -99,24 +99,26 @@ class Session:
     def request(self, step: str, bound: Bound[Any], key: str | None) -> Request:
         """What would be written into a new intent for this call. Raises InvalidName, and DefinitionError for an effect that lacks a body
         which its contract relies on."""
-        effect, scope = bound.effect, self.machine.scopes.bound(branch_of(step))
-        check_complete(effect)
-        if key is not None and not renewed(self.machine, step, effect.name, effect.environment.name, bound.fingerprint):
+        effect, machine, asked = bound.effect, self.machine, bound.fingerprint
+        scope = machine.scopes.bound(branch_of(step))
+        if not effect.complete:
+            check_complete(effect)
+        if key is not None and not renewed(machine, step, effect.name, effect.environment.name, asked):
             name = check_key(key)
         else:
-            name = derive_key(self.namespace, self.run_id, self.machine.history.places.key_name(step))
+            name = derive_key(self.namespace, machine.history.run_id, machine.history.places.key_name(step))
         if len(name) > (limit := effect.contract.key_length_max):
             rule = f"at most {limit} characters, as the contract of {effect.name!r} says of its carrier: pass key= to perform"
             raise InvalidName(what="idempotency key", name=name, rule=rule)
-        until_us, approved_us = bound.valid_until_us, self.machine.mail.approval_of(step, bound.fingerprint)
+        until_us, approved_us = bound.valid_until_us, machine.mail.approval_of(step, asked)
         until_us = until_us if approved_us is None else sooner(until_us, approved_us)
         return Request(
             effect=effect.name,
             environment=effect.environment.name,
             scope=effect.environment.current_scope(),
             key=name,
-            fingerprint=(known_as := fingerprint_of(self.machine, step, bound)),
-            same_bytes=known_as == bound.fingerprint,
+            fingerprint=(known_as := fingerprint_of(machine, step, bound) if step in machine.history.steps else asked),
+            same_bytes=known_as == asked,
             arguments=bound.stored,
             contract=effect.contract,
             timeout_us=effect.timeout_us,
@@ -215,7 +217,7 @@ class Session:
         """What a settlement means to the workflow. Raises NotExecuted and OutcomeUnavailable."""
         effect = bound.effect
         try:
-            if settled.outcome in {OutcomeKind.APPLIED, OutcomeKind.MIXED}:
+            if settled.outcome is OutcomeKind.APPLIED or settled.outcome is OutcomeKind.MIXED:
                 return Applied(effect.decode_value(settled.value))
             if settled.outcome is OutcomeKind.REJECTED:
                 return Rejected(effect.decode_rejection(settled.error, settled.value))
