@@ -22,6 +22,7 @@ from recovery.core.entries import JSON
 from recovery.core.errors import DefinitionError, ValueNotStorable, ValueUnreadable
 from recovery.core.ids import digest_bytes
 from recovery.core.showing import ESCAPED, MARKED, VERSIONED, Veiled, revealed
+from recovery.core.wording import article, of_type
 from recovery.frozen import STAND_INS, thawed
 from recovery.identical import DEPTH_MAX, Difference, difference, unfit
 from recovery.redaction import KEPT, MARK, Redacted, Unplaced, Veils, uncovered
@@ -153,7 +154,9 @@ class Codec(Generic[T]):
         advice = f"Give a value of the declared type, {self.title}, or declare the type that it has."
         if isinstance(error, ValidationError):
             path, problem = _explained(error, root)
-            return Difference(path, f"it is a {type_title(type(value))} whose JSON form cannot be read back: {problem}", advice)
+            return Difference(
+                path, f"it is {article(type_title(type(value)))} whose JSON form cannot be read back: {problem}", advice
+            )
         return Difference(root, f"{type_title(type(value))} has no JSON form as {self.title}", advice)
 
 
@@ -309,7 +312,7 @@ def _is_atom(item: Any) -> bool:
 
 def _seal_key(key: Any, path: str) -> str:
     if type(key) is not str:
-        raise _Unsealable(Difference(path, f"its key is a {type(key).__name__}", "Use strings as keys, or declare the keys' type."))
+        raise _Unsealable(Difference(path, f"its key is {of_type(key)}", "Use strings as keys, or declare the keys' type."))
     key.encode()
     return key
 

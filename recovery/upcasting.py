@@ -16,6 +16,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from recovery.core.errors import DefinitionError
 from recovery.core.showing import VERSIONED
+from recovery.core.wording import of_type
 from recovery.redaction import MARK
 from recovery.undated import Current, Dating
 
@@ -163,9 +164,7 @@ def _brought(declared: Declared, version: int, value: Any) -> Any:
         except Exception as error:  # the user's code, whose words may quote the value
             raise Outdated(f"the upcaster of model {declared.name!r} from version {step} raises {type(error).__name__}") from error
         if not isinstance(value, dict):
-            raise Outdated(
-                f"the upcaster of model {declared.name!r} from version {step} gives a {type(value).__name__}, not an object"
-            )
+            raise Outdated(f"the upcaster of model {declared.name!r} from version {step} gives {of_type(value)}, not an object")
     return value
 
 

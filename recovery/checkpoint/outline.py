@@ -18,6 +18,7 @@ from recovery.checkpoint.header import bytes_of, require_tensor_name
 from recovery.checkpoint.limits import Limits, at_most
 from recovery.checkpoint.manifest import Slice, Table, TensorEntry
 from recovery.checkpoint.shards import code_of
+from recovery.core.wording import of_type
 
 ENTRY_BYTES_MAX: Final = 4096
 """No tensor takes more of a manifest: its name twice, its shape twice, an offset and a file."""
@@ -85,7 +86,7 @@ def balanced(sizes: Mapping[str, int], parts: int) -> list[list[str]]:
 def _require_array(name: str, array: Any) -> None:
     where = f"the state, {name}"
     if not isinstance(array, np.ndarray):
-        raise CheckpointInvalid(where=where, problem=f"it is a {type(array).__name__} and no array", reason="dtype")
+        raise CheckpointInvalid(where=where, problem=f"it is {of_type(array)} and no array", reason="dtype")
     if isinstance(array, np.ma.MaskedArray):
         raise CheckpointInvalid(where=where, problem="it is masked, and the mask would be lost", reason="dtype")
 

@@ -15,6 +15,7 @@ from recovery.checkpoint import strict
 from recovery.checkpoint.errors import CheckpointInvalid
 from recovery.checkpoint.limits import Limits
 from recovery.core.entries import JSON
+from recovery.core.wording import of_type
 
 INTEGER_MAX: Final = 2**53
 _INT: Final = "$int"
@@ -151,7 +152,7 @@ def _sealed_mapping(value: Mapping[Any, Any], path: Path) -> tuple[JSON, dict[st
     copy: dict[str, Any] = {}
     for key, item in value.items():
         if type(key) is not str:
-            raise _refused(path, f"its key {str(key)[:40]!r} is a {type(key).__name__}; use strings")
+            raise _refused(path, f"its key {str(key)[:40]!r} is {of_type(key)}; use strings")
         _require_text(key, path)
         document[key], copy[key] = _sealed(item, (path, key))
     if len(document) == 1 and next(iter(document)).startswith("$"):

@@ -24,6 +24,7 @@ from recovery.checkpoint.meeting import COORDINATOR, Meeting
 from recovery.checkpoint.readback import ReadBack, require_samples
 from recovery.checkpoint.receipts import Part, Receipt, key_of
 from recovery.checkpoint.shards import Array, code_of, write_shard
+from recovery.core.wording import of_type
 
 MEETING: Final = "writers"
 """The directory of an attempt in which writers and coordinator leave documents for each other."""
@@ -69,7 +70,7 @@ class ShardWriter:
         where = f"writer {self._index}, {name}"
         require_tensor_name(name, where=where)
         if not isinstance(part, np.ndarray):
-            raise CheckpointInvalid(where=where, problem=f"it is a {type(part).__name__} and no array", reason="dtype")
+            raise CheckpointInvalid(where=where, problem=f"it is {of_type(part)} and no array", reason="dtype")
         offset = tuple(map(int, at)) if at is not None else (0,) * part.ndim
         whole = tuple(map(int, of)) if of is not None else part.shape
         key, file = key_of(name, offset), shard_name(self._index, self._writers)

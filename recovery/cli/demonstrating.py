@@ -22,6 +22,7 @@ from recovery.cli.output import Output
 from recovery.cli.staging import stage
 from recovery.console.story import Claim, Scene, ending, scene
 from recovery.core.errors import ExitCode, ExtraMissing
+from recovery.core.wording import counted
 
 if TYPE_CHECKING:
     from recovery.console.paper import Paper
@@ -187,7 +188,7 @@ class _Stage:
             transcript=ended.stdout + ended.stderr,
             claims=(
                 Claim("the same outcome", first.get("outcome"), again.get("outcome")),
-                Claim(f"the journal is as it was: {len(entries)} entries, head {before[:12]}", before, after),
+                Claim(f"the journal is as it was: {counted(len(entries), 'entry', 'entries')}, head {before[:12]}", before, after),
                 self._in_stock(STOCK - UNITS),
                 self._once(),
             ),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from recovery.cli.ending import named
 from recovery.core.errors import AppNotFound, DefinitionError, RecoveryError
+from recovery.core.wording import article
 
 if TYPE_CHECKING:
     from recovery.engine import AsyncEngine, Engine
@@ -167,7 +168,7 @@ def _engine(name: str, found: Any) -> AnyEngine:
     if not _is_engine(found):
         kind = type(found).__name__
         raise _missing(
-            f"The app {name!r} is a {kind}, not an engine", "Name an Engine, an AsyncEngine or a function that returns one."
+            f"The app {name!r} is {article(kind)}, not an engine", "Name an Engine, an AsyncEngine or a function that returns one."
         )
     return cast("AnyEngine", found)
 

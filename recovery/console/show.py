@@ -13,6 +13,7 @@ from recovery.console.paper import Paper, facts
 from recovery.console.runs import STYLES, status
 from recovery.console.timeline import lines, timeline
 from recovery.core.instants import iso
+from recovery.core.wording import counted
 from recovery.definitions.recovered import RunInfo
 from recovery.definitions.undoing import contradictions as undone
 from recovery.storage.kinship import Member
@@ -43,7 +44,7 @@ def show(paper: Paper, info: RunInfo, loaded: Loaded, children: Sequence[Member]
         ("workflow", words.bounded(info.workflow)),
         ("status", status(info.status) + reason),
         ("epoch", info.epoch if info.status.settled else f"{info.epoch}, held by {worker}"),
-        ("journal", f"{info.entries:,} entries, verified, head {words.digest(run.head_digest)}"),
+        ("journal", f"{counted(info.entries, 'entry', 'entries')}, verified, head {words.digest(run.head_digest)}"),
     ]
     if info.queue or info.priority:
         rows.append(("queue", f"{words.bounded(info.queue) or 'the one without a name'}, priority {info.priority}"))

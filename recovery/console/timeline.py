@@ -38,6 +38,7 @@ from recovery.core.entries import (
 from recovery.core.ids import ROOT, branch_of
 from recovery.core.inheritance import Term
 from recovery.core.instants import iso
+from recovery.core.wording import counted
 
 _LINES_MAX: Final = 200
 
@@ -296,7 +297,7 @@ def _override(entry: Override) -> Line:
         ]
         details += [f"{words.bounded(old)}: dropped" for old in entry.dropped]
     if entry.attempts is not None:
-        details.append(f"{entry.attempts} attempts may have left in all")
+        details.append(f"{counted(entry.attempts, 'attempt')} may have left in all")
     return Line("operator", entry.at_us, entry.step, f"{entry.verb.value} by {words.bounded(entry.by)}{why}", tuple(details))
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from recovery.core.errors import DefinitionError
+from recovery.core.wording import of_type
 
 
 def stated(given: object, what: str, name: str, said: str = "it") -> timedelta:
     """The duration. said: what it is called in the sentence. Raises DefinitionError."""
     if isinstance(given, timedelta):
         return given
-    problem = f"{said} is a {type(given).__name__}, not a timedelta"
+    problem = f"{said} is {of_type(given)}, not a timedelta"
     raise DefinitionError(what=what, name=name, problem=problem, advice="Pass one, such as timedelta(seconds=30).")

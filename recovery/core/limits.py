@@ -18,6 +18,7 @@ from recovery.core.contracts import microseconds
 from recovery.core.durations import stated
 from recovery.core.errors import DefinitionError
 from recovery.core.ids import check_step_name
+from recovery.core.wording import of_type
 
 GROUPS: Final = 64
 COUNT_MAX: Final = 1_000_000_000
@@ -62,7 +63,7 @@ class Queue:
         if self.concurrency is not None and (not _whole(self.concurrency) or self.concurrency < 1):
             raise _refused("queue", self.name, f"its concurrency is {self.concurrency!r}", "Allow one or more, or leave it out.")
         if self.rate is not None and not isinstance(self.rate, Rate):
-            problem = f"its rate is a {type(self.rate).__name__}"
+            problem = f"its rate is {of_type(self.rate)}"
             raise _refused("queue", self.name, problem, "Pass Rate(100, per=timedelta(minutes=1)).")
         if not _whole(self.priority) or abs(self.priority) > PRIORITY_MAX:
             problem = f"its priority {self.priority!r} is not within {-PRIORITY_MAX} and {PRIORITY_MAX}"
@@ -81,9 +82,7 @@ def by_name(queues: Iterable[Queue]) -> dict[str, Queue]:
         raise _refused("engine", "queues", "it is one queue", "Pass a list of them, such as [Queue(...)].")
     for queue in queues:
         if not isinstance(queue, Queue):
-            raise _refused(
-                "engine", "queues", f"it holds a {type(queue).__name__}", 'Pass Queue("mail", concurrency=4) and the like.'
-            )
+            raise _refused("engine", "queues", f"it holds {of_type(queue)}", 'Pass Queue("mail", concurrency=4) and the like.')
         if found.setdefault(queue.name, queue) is not queue:
             raise _refused("engine", "queues", f"it holds two queues {queue.name!r}", "State the limits of one queue once.")
     return found

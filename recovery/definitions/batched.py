@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from recovery.codec import Codec, check_size, dumps
 from recovery.core.entries import JSON, AnswerKind
 from recovery.core.errors import ValueNotStorable, ValueUnreadable
+from recovery.core.wording import of_type
 from recovery.definitions.answer import Found, InFlight, Refused, Unreachable
 from recovery.definitions.rejection import Rejection, decode_rejection, encode_rejection
 
@@ -72,7 +73,7 @@ class BatchCodec(Codec[Batched[Any]]):
 
     def encode(self, value: Batched[Any], *, where: str = "codec", root: str = "$") -> JSON:
         if not isinstance(value, Batched):
-            raise self._unfit(where, root, f"it is a {type(value).__name__}")
+            raise self._unfit(where, root, f"it is {of_type(value)}")
         stored = [self._encode(item, where, f"{root}[{at}]") for at, item in enumerate(value.items)]
         check_size(dumps(stored), where=where, root=root)  # each item fits; the batch is one value, too
         return stored

@@ -20,6 +20,7 @@ from recovery.core.contracts import Contract, Kind, microseconds
 from recovery.core.durations import stated
 from recovery.core.entries import JSON, Answered
 from recovery.core.errors import ValueUnreadable
+from recovery.core.wording import of_type
 from recovery.definitions.agreement import (
     check_colour,
     check_contract,
@@ -333,7 +334,7 @@ def _check_settings(name: str, timeout: object, heartbeat: object, riding: objec
         if stated(given, "effect", name, f"its {what}") <= timedelta(0):
             raise refused(name, f"its {what} is not longer than zero", "Say how long one attempt may take, and be silent.")
     if not isinstance(riding, bool):
-        raise refused(name, f"its riding is a {type(riding).__name__}", "Pass True or False; an engine takes a Riding.")
+        raise refused(name, f"its riding is {of_type(riding)}", "Pass True or False; an engine takes a Riding.")
 
 
 def _contract_required(define: Callable[P, T]) -> Callable[P, T]:

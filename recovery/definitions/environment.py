@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 from recovery.core.errors import DefinitionError, ScopeUnknown
 from recovery.core.ids import check_scope
 from recovery.core.limits import Rate
+from recovery.core.wording import of_type
 from recovery.definitions.listing import ReceiptRow
 from recovery.definitions.replies import error_name, message_of
 from recovery.definitions.signature import check_name
@@ -39,7 +40,7 @@ class Environment:
     def __post_init__(self) -> None:
         check_name("environment", self.name)
         if self.rate is not None and not isinstance(self.rate, Rate):
-            problem = f"its rate is a {type(self.rate).__name__}"
+            problem = f"its rate is {of_type(self.rate)}"
             advice = "Pass Rate(50, per=timedelta(seconds=1))."
             raise DefinitionError(what="environment", name=self.name, problem=problem, advice=advice)
         if not callable(self.scope):

@@ -15,6 +15,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from recovery.codec import check_stored
 from recovery.core.entries import JSON
 from recovery.core.errors import ValueNotStorable
+from recovery.core.wording import of_type
 
 
 class RunLog:
@@ -43,7 +44,7 @@ def spoken(what: str, value: Any) -> JSON:
     try:
         stored = to_jsonable_python(value)
     except (PydanticSerializationError, ValueError, TypeError) as error:
-        problem = f"a {type(value).__name__} has no JSON form"
+        problem = f"{of_type(value)} has no JSON form"
         raise ValueNotStorable(
             where=what, path="value", problem=problem, advice="Use JSON types, dataclasses or pydantic models."
         ) from error

@@ -20,6 +20,7 @@ from recovery.core.entries import JSON, LAPSED, Decision
 from recovery.core.errors import DefinitionError, RecoveryError, SignalRefused, WaitLapsed
 from recovery.core.instants import instant_us, iso
 from recovery.core.mail import APPROVED_UNTIL, Wanted, sooner
+from recovery.core.wording import of_type
 from recovery.definitions.effect import Bound
 from recovery.ports import Message
 
@@ -68,7 +69,7 @@ def wait_for(
     _check_names("run.wait_for", by)
     if about is not None:
         if not isinstance(about, Bound):
-            raise _refused("run.wait_for", f"about= is a {type(about).__name__}", "Pass a bound effect: about=purchase(units=2).")
+            raise _refused("run.wait_for", f"about= is {of_type(about)}", "Pass a bound effect: about=purchase(units=2).")
         about.taken()
     elif valid_for is not None:
         raise _refused(

@@ -19,6 +19,7 @@ from recovery.core.errors import DefinitionError, EngineClosed
 from recovery.core.limits import Queue, by_name
 from recovery.core.operations import Op
 from recovery.core.policy import RIDING, Budget, Lease, Riding
+from recovery.core.wording import of_type
 from recovery.definitions.environment import Environment, Listing
 from recovery.definitions.listing import ReceiptRow
 from recovery.definitions.recovered import RunInfo
@@ -49,7 +50,7 @@ def listed(environment: Environment, rows: Iterable[ReceiptRow], since: datetime
     found = list(rows)
     for row in found:
         if not isinstance(row, ReceiptRow):
-            problem = f"its listing gave a {type(row).__name__}"
+            problem = f"its listing gave {of_type(row)}"
             raise DefinitionError(what="environment", name=environment.name, problem=problem, advice="Give ReceiptRow values.")
     return [row for row in found if since is None or row.at >= since]
 

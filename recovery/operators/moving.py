@@ -17,6 +17,7 @@ from recovery.core.history import History
 from recovery.core.ids import ROOT
 from recovery.core.moving import checked
 from recovery.core.operations import Now
+from recovery.core.wording import of_type
 from recovery.definitions.migration import Migrated
 from recovery.definitions.workflow import Workflow
 from recovery.obeying import standing_status
@@ -134,7 +135,7 @@ def _said(loaded: Loaded, workflow: Workflow[..., Any]) -> Migrated:
     migration = workflow.migrations[loaded.history.version]
     said = migration(tuple(loaded.history.steps))
     if not isinstance(said, Migrated):
-        raise _refused(loaded, f"its migration gave a {type(said).__name__}", "Return a Migrated.")
+        raise _refused(loaded, f"its migration gave {of_type(said)}", "Return a Migrated.")
     return said
 
 

@@ -35,6 +35,7 @@ from recovery.core.mail import Mail, Open, Wanted, waits_in
 from recovery.core.resting import GRAVEST_FIRST
 from recovery.core.rows import Action
 from recovery.core.steps import lies_in
+from recovery.core.wording import counted
 from recovery.ports import Message
 from recovery.storage.reading import Loaded
 from recovery.testing.judging import judged_again
@@ -247,7 +248,7 @@ def i7_idempotent_recovery(world: World) -> Problems:
     for again in world.again:
         if again.before != again.after:
             entries, left = (after - before for before, after in zip(again.before, again.after, strict=True))
-            yield f"{again.run_id}: a second recovery without news appended {entries} entries and sent {left} requests"
+            yield f"{again.run_id}: a second recovery without news appended {counted(entries, 'entry', 'entries')} and sent {counted(left, 'request')}"
 
 
 def i8_it_ends(world: World) -> Problems:

@@ -129,7 +129,7 @@ APPS = {
     "shop:": "The app 'shop:' is not of the form module:engine.",
     "../shop:engine": "The app '../shop:engine' is not of the form module:engine.",
     "shop:engin": "The app 'shop:engin' was not found: shop has no 'engin' (engines in it: engine).",
-    "shop:number": "The app 'shop:number' is a int, not an engine.",
+    "shop:number": "The app 'shop:number' is an int, not an engine.",
     "lacks:engine": "The app 'lacks:engine' does not import (ModuleNotFoundError: No module named 'absent', lacks.py line 1).",
     "raises:engine": "The app 'raises:engine' does not import (KeyError: 'X', raises.py line 2).",
     "typing_error:engine": "The app 'typing_error:engine' does not import (SyntaxError: ",

@@ -233,7 +233,7 @@ def test_workers_bring_on_what_was_put_off(journal: Journal) -> None:
 
 
 def test_a_rate_that_is_none_is_refused() -> None:
-    with pytest.raises(DefinitionError, match="its rate is a int"):
+    with pytest.raises(DefinitionError, match="its rate is an int"):
         Environment("mail", rate=5)  # type: ignore[arg-type]
 
 

@@ -21,7 +21,7 @@ DURATIONS = {
 
 @pytest.mark.parametrize(("policy", "field"), [(policy, field) for policy, fields in DURATIONS.items() for field in fields])
 def test_a_number_is_no_duration(policy: Any, field: str) -> None:
-    with pytest.raises(DefinitionError, match=rf"{field}'?: it is a int, not a timedelta.*timedelta\(seconds=30\)"):
+    with pytest.raises(DefinitionError, match=rf"{field}'?: it is an int, not a timedelta.*timedelta\(seconds=30\)"):
         policy(**{field: 20})
 
 
@@ -43,8 +43,8 @@ def test_an_engine_waits_for_an_owner_as_long_as_a_duration_says() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"timeout": 10}, "timeout is a int"),
-        ({"heartbeat": 10}, "heartbeat is a int"),
+        ({"timeout": 10}, "timeout is an int"),
+        ({"heartbeat": 10}, "heartbeat is an int"),
         ({"riding": Riding()}, "riding is a Riding"),
     ],
 )
