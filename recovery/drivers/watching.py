@@ -97,11 +97,12 @@ async def _within(work: Coroutine[Any, Any, Any], seconds: float | None) -> Any:
     if not isinstance(work, CoroutineType):  # something of another make, which its task may have to know
         async with asyncio.timeout(seconds):
             return await work
+    ends = None if seconds is None else asyncio.get_running_loop().time() + seconds  # the first step counts, too: it may take long
     try:
         first = work.send(None)
     except StopIteration as stop:
         return stop.value
-    async with asyncio.timeout(seconds):
+    async with asyncio.timeout_at(ends):
         return await _rest(work, first)
 
 

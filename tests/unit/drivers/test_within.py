@@ -80,6 +80,29 @@ def test_who_waits_too_long_is_cancelled_and_may_tidy_up() -> None:
     assert tidied == [True]
 
 
+def test_its_time_begins_before_its_first_step_however_long_that_takes() -> None:
+    """A deadline that is counted from behind it would let an attempt act when nobody reckons with it any more."""
+
+    async def watched() -> bool:
+        loop = asyncio.get_running_loop()
+        began, waited_for = list[float](), loop.create_future()
+
+        async def body() -> None:
+            began.append(loop.time())
+            while loop.time() <= began[0] + AT_ONCE:
+                pass
+            await waited_for
+
+        watching = asyncio.ensure_future(Watch().awaited(body, LONG_SECONDS))
+        await asyncio.sleep(0)
+        [timer] = loop._scheduled  # type: ignore[attr-defined]  # asyncio's own heap
+        waited_for.set_result(None)
+        await watching
+        return bool(timer.when() <= began[0] + LONG_SECONDS)
+
+    assert asyncio.run(watched())
+
+
 def test_a_cancelled_caller_cancels_it() -> None:
     heard = []
 
