@@ -76,13 +76,12 @@ class Execution:
         """Why the run cannot go on now; the gravest, where several branches have stopped."""
         return self.steps.stopped_at(ROOT)
 
-    @property
-    def in_turn(self) -> bool:
-        """Whether some steps return in an order that is recorded."""
-        return bool(self._gates)
+    def in_turn(self, step: str) -> bool:
+        """Whether a step returns only when it is its turn, as recorded."""
+        return bool(self._gates) and branch_of(step) in self._gates
 
     def passed(self, step: str) -> None:
-        """`finish`, of a step that was given its recorded outcome where no step returns in turn."""
+        """`finish`, of a step that was given its recorded outcome, and is not `in_turn`."""
         self.steps.finish(step)
         self.memory.pass_over(step, self.history, self.durable)
 

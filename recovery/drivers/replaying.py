@@ -45,7 +45,7 @@ class Replays:
         if not isinstance(recorded, EffectStep) or (unread := recorded.unread) is None or (giving := unread.giving) is None:
             return None
         try:
-            if self._disturbed() or (alike := self._asked(step, unread, bound, key)) is None:
+            if self._disturbed(step) or (alike := self._asked(step, unread, bound, key)) is None:
                 return None
             value = bound.effect.decode_value(giving.value(step, unread.given))
         except ValueUnreadable:
@@ -63,7 +63,7 @@ class Replays:
         """The same of a decision that has just begun: one of a function that was made from these very arguments, by the same versions of their models."""
         machine = self.session.machine
         recorded = machine.history.steps.get(step)
-        if not isinstance(recorded, DecisionStep) or deciding.retry is not None or self._disturbed():
+        if not isinstance(recorded, DecisionStep) or deciding.retry is not None or self._disturbed(step):
             return None
         decision = recorded.decision
         if decision.form or decision.error or decision.fingerprint != deciding.fingerprint:
@@ -99,14 +99,14 @@ class Replays:
         )
         return known[1] if as_recorded else None
 
-    def _disturbed(self) -> bool:
+    def _disturbed(self, step: str) -> bool:
         """Whether something is going on that a step has to heed, or somebody wants no step to go the short way."""
         session, machine = self.session, self.session.machine
         mail = machine.mail
         return bool(
             not machine.straight
             or machine.history.overrides
-            or machine.in_turn
+            or machine.in_turn(step)
             or mail.approved
             or mail.used
             or session.stretches.open

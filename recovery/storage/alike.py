@@ -151,7 +151,7 @@ class Settlements:
 
 
 class Alike:
-    """The forms that the rows of one run have had, each learnt from a row that was read."""
+    """The forms that the rows of one run have had, each learnt from a row that was read, by the name of a step: in whatever branch, it is mostly one effect's."""
 
     def __init__(self) -> None:
         self._forms: dict[str, dict[str, Intents | Settlements]] = {"intent": {}, "settled": {}}
@@ -162,7 +162,7 @@ class Alike:
     def form_of(self, kind: str, step: str, text: str) -> Intents | Settlements | None:
         """What reads this row, if it is like one before."""
         forms = self._forms.get(kind)
-        if not forms or (form := forms.get(step[: step.rfind("#")])) is None or '"$' in text:
+        if not forms or (form := forms.get(_name(step))) is None or '"$' in text:
             return None
         latest_us = form.latest_us(step, text)
         if not latest_us:
@@ -184,12 +184,17 @@ class Alike:
             return
         self._learnt += 1
         if form.latest_us(step, text) and form.read(step, text) == entry:
-            self._forms[kind_of(entry)][step[: step.rfind("#")]] = form
+            self._forms[kind_of(entry)][_name(step)] = form
 
 
 def rests_on_its_reply(settled: Settled) -> bool:
     """Whether this settles a step that was attempted once, by the reply to that attempt alone."""
     return not settled.evidence and settled.observation is not None and settled.observation.attempt == 1
+
+
+def _name(step: str) -> str:
+    name = step[: step.rfind("#")]
+    return name.rpartition("/")[2] if "/" in name else name
 
 
 def _text(text: str) -> str:

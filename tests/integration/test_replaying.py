@@ -274,6 +274,33 @@ def test_what_is_undone_was_only_replayed(end: Callable[[Run], Any]) -> None:
     assert "completed" in told[0]
 
 
+def test_behind_a_gather_steps_are_given_at_once_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of its branches return in the order that is recorded, and go the way of every step."""
+    asked: list[str] = []
+    perform, dying = Session.perform, [True]
+
+    def counted(self: Session, step: str, bound: Any, key: str | None) -> Any:
+        asked.append(step)
+        return perform(self, step, bound, key)
+
+    @workflow
+    def gathers_first(run: Run) -> list[Any]:
+        came = run.map(lambda branch, number: branch.perform(BASE(number=number)), range(3), limit=1)
+        came += [run.perform(BASE(number=number)) for number in (0, 1, 2)]
+        if dying.pop():
+            raise Gone
+        return came
+
+    with Engine("memory://", workflows=[gathers_first], clock=ManualClock()) as engine:
+        with pytest.raises(Gone):
+            engine.run("r", gathers_first)
+        dying[:] = [False]
+        monkeypatch.setattr(Session, "perform", counted)
+        recovered = engine.recover("r")
+    assert recovered.value == [0, 1, None, 0, 1, None]
+    assert asked == [f"map#1/{number}/reserve#1" for number in range(3)]
+
+
 def test_in_an_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both colours go the short way, and come to the same."""
 
