@@ -164,10 +164,19 @@ def is_itself(value: Any) -> bool:
     """Whether a value of a plain type is its own stored form, and small enough beyond doubt. False where that takes a closer look."""
     kind = type(value)
     if kind is str:
-        return len(value) <= _SHORT and bool(value.isascii())
+        return len(value) <= _SHORT and (bool(value.isascii()) or _is_well_formed(value))
     if kind is int:
         return -INTEGER_MAX <= value <= INTEGER_MAX  # type: ignore[no-any-return]  # whatever it is, it is an integer
     return True if kind is not float else math.isfinite(value)
+
+
+def _is_well_formed(text: str) -> bool:
+    """A lone surrogate has no UTF-8 form."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @cache
@@ -204,15 +213,15 @@ def canonical(stored: JSON) -> bytes:
 
 
 def _is_simple(stored: JSON) -> bool:
-    """Whether sorted keys are all that makes its JSON canonical, and nothing in it may be a mark, which is so of texts in ASCII and of ordinary numbers, and
-    so of most arguments. What takes care of the rest (numbers as JavaScript writes them, keys in the order of UTF-16) is Python, and takes ten times as
+    """Whether sorted keys are all that makes its JSON canonical, and nothing in it may be a mark, which is so of texts under keys in ASCII and of ordinary
+    numbers, and so of most arguments. What takes care of the rest (numbers as JavaScript writes them, keys in the order of UTF-16) is Python, and takes ten times as
     long."""
     left = [stored]
     while left:
         item = left.pop()
         kind = type(item)
         if kind is str:
-            simple = item.isascii()
+            simple = True
         elif kind is dict:
             simple = all([type(name) is str and name.isascii() and name[:1] != "$" for name in item])  # noqa: C419  # a generator takes longer than the names
             left += item.values()
@@ -235,7 +244,7 @@ def fingerprint(stored: JSON) -> str:
 
 
 def fingerprint_of_simple(stored: JSON) -> str:
-    """`fingerprint` of what is known to hold nothing but objects, texts in ASCII, booleans, None and integers up to INTEGER_MAX, and no object of one
+    """`fingerprint` of what is known to hold nothing but objects with keys in ASCII, texts, booleans, None and integers up to INTEGER_MAX, and no object of one
     key that begins with a dollar: sorted keys are all that its canonical form asks for."""
     text = _SORTED(stored).encode()
     return blake2b(_FINGERPRINT_AHEAD + len(text).to_bytes(8, "big") + text, digest_size=32).hexdigest()

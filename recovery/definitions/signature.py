@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
@@ -129,13 +129,16 @@ def read_signature(
         is_async=inspect.iscoroutinefunction(fn),
         form=inspect.Signature(rest),
         names=tuple(codecs),
-        plain=_plain(codecs.values()),
+        plain=_plain(codecs),
     )
 
 
-def _plain(codecs: Iterable[Codec[Any]]) -> tuple[type, ...] | None:
-    kinds = [codec.plain for codec in codecs]
-    return None if None in kinds or float in kinds else tuple(kind for kind in kinds if kind is not None)
+def _plain(codecs: Mapping[str, Codec[Any]]) -> tuple[type, ...] | None:
+    """The types of parameters whose arguments may need no look at what they are. Names beyond ASCII are sorted otherwise in a canonical form."""
+    kinds = [codec.plain for name, codec in codecs.items() if name.isascii()]
+    if len(kinds) < len(codecs) or None in kinds or float in kinds:
+        return None
+    return tuple(kind for kind in kinds if kind is not None)
 
 
 def _codec(type_: Any, outcome: Codec[Any] | None, what: str, name: str) -> Codec[Any]:

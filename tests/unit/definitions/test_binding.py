@@ -7,12 +7,14 @@ from types import NoneType
 from typing import Annotated, Any
 
 import pytest
+import rfc8785
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from recovery import Call, contracts, effect
 from recovery.codec import INTEGER_MAX, Codec, fingerprint
 from recovery.core.errors import ValueNotStorable
+from recovery.core.ids import digest_bytes
 
 KEYED = contracts.Keyed(window=timedelta(hours=24))
 PLAIN = (str, int, bool, float, NoneType)
@@ -103,3 +105,17 @@ def test_what_a_body_does_to_its_arguments_changes_nothing_that_is_bound() -> No
     arguments = bound.arguments
     arguments["units"] = 3
     assert bound.arguments == {"part": "filter", "units": 2, "urgent": False, "note": None} == bound.stored
+
+
+def test_names_beyond_ascii_are_sorted_as_a_canonical_form_sorts_them() -> None:
+    """By UTF-16, where the second one comes first."""
+    names = ("a\ufe20", "a\U00010a01")
+
+    def sort(call: Call, *, one: int, two: int) -> int:
+        return one - two
+
+    sort.__code__ = sort.__code__.replace(co_varnames=("call", *names))  # in a source file, nobody could read them
+    sort.__annotations__ = {"call": Call, **dict.fromkeys(names, int), "return": int}
+    bound = effect(KEYED)(sort)(**{names[0]: 1, names[1]: 2})  # type: ignore[call-arg]  # by these names
+    stored = {"effect": "sort", "arguments": {names[0]: 1, names[1]: 2}}
+    assert bound.fingerprint == fingerprint(stored) == digest_bytes(b"recovery-fingerprint-1", rfc8785.dumps(stored))
