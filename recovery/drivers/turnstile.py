@@ -1,13 +1,15 @@
 """A turnstile: one at a time on an event loop, in the order in which they came.
 
-Owns who is inside and who waits. An `asyncio.Lock` that costs next to nothing where nobody waits, which is nearly always: a step passes two of them. Invariant: whoever
-leaves lets the next one in that has not been cancelled; one that is cancelled in the moment it is let in, lets in the next.
+Owns who is inside and who waits. An `asyncio.Lock` that costs next to nothing where nobody waits, which is nearly always: a step passes two of them.
+Invariant: whoever leaves lets the next one in that has not been cancelled; one that is cancelled in the moment it is let in, lets in the next; and a
+cancellation is all that is raised.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 
 
 class Turnstile:
@@ -34,7 +36,8 @@ class Turnstile:
             if come.done() and not come.cancelled():
                 self.leave()
             else:
-                waiting.remove(come)
+                with suppress(ValueError):  # whoever left meanwhile has passed it over
+                    waiting.remove(come)
             raise
 
     def leave(self) -> None:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+import pytest
+
 from recovery.drivers.turnstile import Turnstile
 
 
@@ -69,6 +71,24 @@ def test_who_is_cancelled_in_the_moment_it_is_let_in_lets_in_the_next() -> None:
         second.cancel()  # it was let in, and has not gone on yet
         leave.set()
         await third
+        assert not turnstile.taken
+        return came
+
+    assert _played(story()) == ["c"]
+
+
+def test_who_is_cancelled_in_the_moment_somebody_leaves_is_passed_over_and_hears_of_nothing_but_that() -> None:
+    async def story() -> list[str]:
+        turnstile, came, leave = Turnstile(), list[str](), asyncio.Event()
+        await turnstile.enter()
+        second, third = (asyncio.ensure_future(_inside(turnstile, name, came, leave)) for name in "bc")
+        await _a_turn()
+        second.cancel()
+        turnstile.leave()  # before the cancelled one has had its turn of the loop
+        leave.set()
+        await third
+        with pytest.raises(asyncio.CancelledError):
+            await second
         assert not turnstile.taken
         return came
 
