@@ -164,7 +164,7 @@ def late_value(story: Story) -> dict[str, object]:
 
 @contextmanager
 def _full_sqlite(stage: Stage) -> Iterator[dict[str, str]]:
-    """The kernel lets no file of the worker grow from then on: EFBIG for the log's next page, whatever room the machine has."""
+    """The kernel lets the worker write no file beyond what the log holds then: EFBIG for its next page, whatever room the machine has."""
     yield {FULL: f"send.after:{stage.url.removeprefix('sqlite:///')}-wal"}
 
 

@@ -95,8 +95,8 @@ class Passages:
         ):
             _end_at(point, signal.SIGSTOP)
         if point == self._full_at:
-            size, (_, hard) = Path(self._full).stat().st_size, resource.getrlimit(resource.RLIMIT_FSIZE)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+            written = len(Path(self._full).read_bytes().rstrip(b"\0"))  # behind that is room that was made ahead
+            resource.setrlimit(resource.RLIMIT_FSIZE, (written, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
         if len(self.points) == self._kill_at:
             _end_at(point, signal.SIGKILL)
 
