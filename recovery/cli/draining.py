@@ -36,17 +36,32 @@ AT_ONCE: Final = 16
 
 def drain(output: Output, target: Target, max_wait: timedelta, *, at_once: int | None, plan: bool, probe: bool) -> ExitCode:
     """Bring on, or plan for, each run that can go on; then say what came of it, and what was left alone."""
+    from recovery.console.progress import counted
+
     engine = target.looking() if plan else target.engine()
     gc.collect()
     gc.freeze()  # what is imported stays: to look it through again and again is a tenth of what a run costs
+    bring = _planning(engine, probe=probe) if plan else _recovering(engine, max_wait, at_once or AT_ONCE)
     try:
-        came = drained(engine, _planning(engine, probe=probe) if plan else _recovering(engine, max_wait, at_once or AT_ONCE))
+        with counted("runs planned for" if plan else "runs brought on") as one_more:
+            came = drained(engine, _telling(bring, one_more))
     finally:
         engine.flush()
     from recovery.console.draining import drained as report
 
     output.answer(lambda: _document(came, plan=plan), lambda _: report(came, plan=plan))
     return came.exit_code
+
+
+def _telling(bring: Bring, one_more: Callable[[], None]) -> Bring:
+    """The same, and each run is counted as its turn ends."""
+
+    def told(rows: Iterator[RunRow]) -> Iterator[tuple[RunRow, Callable[[], Stands]]]:
+        for each in bring(rows):
+            one_more()
+            yield each
+
+    return told
 
 
 def _recovering(engine: AnyEngine, max_wait: timedelta, at_once: int) -> Bring:

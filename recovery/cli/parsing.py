@@ -19,6 +19,18 @@ from recovery.core.ids import RUN_ID_PATTERN
 _VALIDATED: Final = "Value error, "
 
 
+_MEANT: Final = {
+    "list": "runs",
+    "ls": "runs",
+    "ps": "runs",
+    "status": "explain",
+    "why": "explain",
+    "history": "show",
+    "approve": "signal",
+}
+"""What people type who know other programs, and what does it here. The nearest name by its letters would be another one."""
+
+
 class Commands(TyperGroup):
     """The group of all commands. `Any`: typer brings its own copy of click, whose types are private."""
 
@@ -35,6 +47,8 @@ class Commands(TyperGroup):
         name = args[0]
         if self.get_command(ctx, name) is None and RUN_ID_PATTERN.fullmatch(name) and not name.startswith("-"):
             known = self.list_commands(ctx)
+            if name in _MEANT:
+                ctx.fail(f"No such command {name!r}. Did you mean {_MEANT[name]!r}?")
             if not get_close_matches(name, known):
                 ctx.fail(f"No such command {name!r}. To recover the run of that name: recover --run-id {name}")
         return super().resolve_command(ctx, args)

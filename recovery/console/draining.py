@@ -13,10 +13,12 @@ from recovery.console.runs import damaged, status
 from recovery.core.errors import ExitCode
 from recovery.engine.draining import Brought, Drained
 
+_LINES_MAX: Final = 100
+
 _LEFT: Final = {
     ExitCode.IN_DOUBT: "in doubt or held: a person must look",
     ExitCode.DIVERGED: "diverged: the code must be mended",
-    ExitCode.UNRESOLVED: "not due yet",
+    ExitCode.UNRESOLVED: "not due yet: a time has to come, or an answer (`recover waits` lists those)",
     ExitCode.OWNED: "at work elsewhere",
     ExitCode.WAITING: "waiting to be told something",
 }
@@ -25,7 +27,9 @@ _LEFT: Final = {
 def drained(came: Drained, *, plan: bool) -> RenderableType:
     """`plan`: nothing was done, and each line says what would be."""
     told = [one for one in came.brought if plan or one.code is not ExitCode.SETTLED]
-    parts: list[RenderableType] = [_line(one) for one in told]
+    parts: list[RenderableType] = [_line(one) for one in told[:_LINES_MAX]]
+    if len(told) > _LINES_MAX:
+        parts.append(Text(f"… and {len(told) - _LINES_MAX:,} more; all of them with --json", style="dim"))
     counts = Counter(one.status for one in came.brought)
     summary = Text(f"{len(came.brought):,} {'to be taken up' if plan else 'taken up'}", style="bold")
     if not plan:

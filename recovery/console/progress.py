@@ -1,4 +1,4 @@
-"""Progress: bytes and their rate, or updates, while something long goes on.
+"""Progress: bytes and their rate, updates or runs, while something long goes on.
 
 Owns the bar. Invariant: it goes to stderr, and only to a terminal; a pipe hears nothing, and the answer is never mixed with it.
 """
@@ -17,6 +17,7 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    SpinnerColumn,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
@@ -45,6 +46,16 @@ def read(what: str, total: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(words.bounded(what, 40), total=total)
         yield lambda count: progress.advance(task, count)
+
+
+@contextmanager
+def counted(what: str) -> Iterator[Callable[[], None]]:
+    """Gives a function to tell that one more run was dealt with. Nobody knows how many there will be: each may make others due."""
+    console = Console(file=sys.stderr)
+    columns = (SpinnerColumn(), TextColumn("{task.description}: {task.completed:,.0f}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda: progress.advance(task)
 
 
 class Updates:

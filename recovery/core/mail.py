@@ -174,6 +174,12 @@ class Known(NamedTuple):
         return self.wait.step
 
 
+def told_with(run_id: str, step: str, name: str, *, queue: bool, fingerprint: str) -> str:
+    """The command that gives what is waited for."""
+    about = f" --about {fingerprint[:12]}" if fingerprint else ""
+    return f"recover {'send' if queue else 'signal'} {run_id} {name if queue else step} --value JSON --by WHO{about}"
+
+
 def waits_in(history: History) -> list[Known]:
     """Every wait of a run, in order."""
     found = []

@@ -20,7 +20,7 @@ from recovery.core.history import DecisionStep
 from recovery.core.ids import branch_of
 from recovery.core.instants import iso
 from recovery.core.machine import Machine
-from recovery.core.mail import APPROVED_UNTIL, LAPSE, SETTLED, Open, Wanted, lapsed, slot_of
+from recovery.core.mail import APPROVED_UNTIL, LAPSE, SETTLED, Open, Wanted, lapsed, slot_of, told_with
 from recovery.core.operations import Append, Deliver, Now, Poll, Use
 from recovery.core.orders import check_wanted, heed
 from recovery.core.resting import Rest
@@ -172,10 +172,9 @@ def _patience_us(machine: Machine, until_us: int | None) -> int | None:
 
 def _pending(run_id: str, open_: Open) -> AnswerPending:
     wait, wanted = open_.wait, open_.wanted
-    until_us, verb = wait.value["until_us"], "send" if wanted.queue else "signal"
+    until_us = wait.value["until_us"]
     until = "" if until_us is None else f", until {iso(until_us)} at the latest"
-    about = f" --about {wanted.fingerprint[:12]}" if wanted.fingerprint else ""
-    how = f"recover {verb} {run_id} {wanted.name if wanted.queue else wait.step} --value JSON --by WHO{about}"
+    how = told_with(run_id, wait.step, wanted.name, queue=wanted.queue, fingerprint=wanted.fingerprint)
     return AnswerPending(run_id=run_id, step=wait.step, what=wanted.known_as, until=until, how=how)
 
 

@@ -17,6 +17,7 @@ from recovery.core.entries import JSON, Answered
 from recovery.core.instants import instant_us
 from recovery.core.values import value
 from recovery.definitions.agreement import refused
+from recovery.definitions.body import Body
 from recovery.definitions.call import Call
 from recovery.definitions.retry import Retry
 
@@ -34,7 +35,7 @@ class Bound(Generic[T]):
     stored: Mapping[str, JSON]
     valid_until_us: int | None = None
     retry: Retry | None = None  # how it is tried again; None: as the engine's budget says
-    _owed: list[str] = field(default_factory=list, repr=False, compare=False)  # who waits for it to be performed
+    _owed: list[Body] = field(default_factory=list, repr=False, compare=False)  # who waits for it to be performed
     _simple: bool = field(default=False, repr=False, compare=False)  # its arguments are such as `fingerprint_of_simple` takes
     _known_as: str = field(default="", init=False, repr=False, compare=False)  # its fingerprint, once it was asked for
 
@@ -46,9 +47,9 @@ class Bound(Generic[T]):
             object.__setattr__(self, "_known_as", digest({"arguments": self.stored, "effect": self.effect.name}))
         return self._known_as
 
-    def perform_is_owed(self) -> Self:
+    def perform_is_owed(self, body: Body) -> Self:
         """Made by a call inside a workflow: to be said if nobody performs it."""
-        self._owed.append(self.effect.name)
+        self._owed.append(body)
         return self
 
     def taken(self) -> None:
@@ -56,9 +57,9 @@ class Bound(Generic[T]):
         self._owed.clear()
 
     def __del__(self) -> None:
-        if self._owed:
+        if self._owed and not self._owed[0].broken_off:
             said = f"effect {self.effect.name!r} was bound in a workflow and never performed: nothing was sent"
-            warnings.warn(f"{said}. Use run.perform(...)", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"{said}. Use run.perform(...), or bind it only where it is performed", RuntimeWarning, stacklevel=2)
 
     def until(self, at: datetime) -> Bound[T]:
         """The same call, wanted only until `at`, with its time zone: from then on nothing is sent. The intent keeps what was said first."""

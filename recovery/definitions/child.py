@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from recovery.core.entries import JSON
+from recovery.definitions.body import Body
 
 if TYPE_CHECKING:
     from recovery.definitions.workflow import Workflow
@@ -25,11 +26,11 @@ class BoundWorkflow(Generic[R]):
 
     workflow: Workflow[..., R]
     stored: Mapping[str, JSON]
-    _owed: list[str] = field(default_factory=list, repr=False, compare=False)  # who waits for it to be started
+    _owed: list[Body] = field(default_factory=list, repr=False, compare=False)  # who waits for it to be started
 
-    def start_is_owed(self) -> Self:
+    def start_is_owed(self, body: Body) -> Self:
         """Made by a call inside a workflow: to be said if nobody starts it."""
-        self._owed.append(self.workflow.name)
+        self._owed.append(body)
         return self
 
     def taken(self) -> None:
@@ -37,7 +38,7 @@ class BoundWorkflow(Generic[R]):
         self._owed.clear()
 
     def __del__(self) -> None:
-        if self._owed:
+        if self._owed and not self._owed[0].broken_off:
             said = f"workflow {self.workflow.name!r} was bound in a workflow and never started: no child was stored"
             warnings.warn(f"{said}. Use run.start(...) or run.call_child(...)", RuntimeWarning, stacklevel=2)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextvars import ContextVar
 from datetime import timedelta
 from functools import wraps
 from types import FrameType
@@ -31,6 +30,7 @@ from recovery.definitions.agreement import (
     rejections_by_name,
 )
 from recovery.definitions.answer import Answer
+from recovery.definitions.body import IN_WORKFLOW
 from recovery.definitions.bound import Bound as Bound
 from recovery.definitions.call import Call
 from recovery.definitions.environment import Environment
@@ -43,9 +43,6 @@ from recovery.definitions.signature import Signature, read_signature
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
-
-IN_WORKFLOW: Final[ContextVar[bool]] = ContextVar("recovery_in_workflow", default=False)
-"""Whether a workflow's function runs in this context: an effect that it calls and does not perform is a mistake."""
 
 TIMEOUT_DEFAULT: Final = timedelta(seconds=30)
 
@@ -110,7 +107,7 @@ class Effect(Generic[P, T]):
             bound: Bound[T] = Bound(self, kwargs, None, self.retry, _simple=True)
         else:
             bound = self.bind(self.signature.encode(args, kwargs))
-        return bound.perform_is_owed() if IN_WORKFLOW.get() else bound
+        return bound if (body := IN_WORKFLOW.get()) is None else bound.perform_is_owed(body)
 
     def bind(self, stored: Mapping[str, JSON]) -> Bound[T]:
         """Bind stored arguments, as a journal holds them. Reading them raises ValueUnreadable if they no longer fit."""

@@ -17,8 +17,9 @@ from recovery.core.entries import JSON
 from recovery.core.errors import DefinitionError, ValueNotStorable, ValueUnreadable
 from recovery.core.ids import ROOT
 from recovery.definitions.async_run import AsyncRun
+from recovery.definitions.body import IN_WORKFLOW
 from recovery.definitions.child import BoundWorkflow
-from recovery.definitions.effect import IN_WORKFLOW, Effect
+from recovery.definitions.effect import Effect
 from recovery.definitions.migration import Migration
 from recovery.definitions.rejection import Rejection, encode_rejection
 from recovery.definitions.replies import error_name, message_of
@@ -77,7 +78,7 @@ class Workflow(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> BoundWorkflow[R]:
         """The workflow with its arguments, for `run.start` and `run.call_child`; does nothing else. Raises ValueNotStorable and TypeError."""
         bound = BoundWorkflow(self, self.bind(*args, **kwargs))
-        return bound.start_is_owed() if IN_WORKFLOW.get() else bound
+        return bound if (body := IN_WORKFLOW.get()) is None else bound.start_is_owed(body)
 
     def migrates(self, *, from_version: str) -> Callable[[Migration], Migration]:
         """Define what the recorded steps of another version are to this one: `recover change-version` moves runs by it.

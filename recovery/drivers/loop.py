@@ -47,8 +47,8 @@ from recovery.core.operations import (
     Use,
 )
 from recovery.crashpoints import around
+from recovery.definitions.body import inside
 from recovery.definitions.deciding import Deciding
-from recovery.definitions.effect import IN_WORKFLOW
 from recovery.drivers.asking import Surroundings, called_too_late, failed_decision
 from recovery.drivers.handing import HandedBack, begins
 from recovery.drivers.patience import repeatable
@@ -279,9 +279,11 @@ class Driver(ABC):
         driver = type(self)(self.surroundings, operation.writer)
         session = Session(operation.machine, await self._use(_NAMESPACE, alike=_NAMESPACE))
         workflow = operation.subject
-        inside = IN_WORKFLOW.set(True)
         try:
-            came: Returned | Raised = Returned(await driver.run_workflow(session, partial(workflow.invoke, stored=operation.input)))
+            with inside():
+                came: Returned | Raised = Returned(
+                    await driver.run_workflow(session, partial(workflow.invoke, stored=operation.input))
+                )
         except (InvariantViolated, GeneratorExit):  # our bug is not the workflow's failure; nor is to be closed
             driver.ended = True
             raise
@@ -290,9 +292,6 @@ class Driver(ABC):
         except BaseException:  # interrupted or unwound: what rides is whoever's who ends the run from here on
             await driver.end()
             raise
-        finally:
-            with suppress(ValueError):  # closed from another context than it ran in, where nothing was set
-                IN_WORKFLOW.reset(inside)
         await driver.end()
         return came
 

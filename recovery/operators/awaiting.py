@@ -15,7 +15,7 @@ from recovery.core.entries import JSON, UNFIT, Status
 from recovery.core.errors import RecoveryError
 from recovery.core.history import DecisionStep, History
 from recovery.core.ids import branch_of, check_run_id
-from recovery.core.mail import LAPSE, NOTE, Known, slot_of, waits_in
+from recovery.core.mail import LAPSE, NOTE, Known, slot_of, told_with, waits_in
 from recovery.core.operations import Use
 from recovery.ports import Journal, Message, RunRow
 from recovery.storage.listing import log_damaged, readable
@@ -51,6 +51,11 @@ class Awaited:
     unfit: tuple[str, ...]
     said_by: str
 
+    @property
+    def command(self) -> str:
+        """The one that answers it."""
+        return told_with(self.run_id, self.step, self.name, queue=self.queue, fingerprint=self.about)
+
 
 async def waits(run_id: str | None = None) -> tuple[Awaited, ...]:
     """What one run waits for, or all open ones, by run id and in the order of their steps. Raises RunNotFound, JournalCorrupt for the one."""
@@ -63,6 +68,11 @@ async def waits(run_id: str | None = None) -> tuple[Awaited, ...]:
         except RecoveryError as error:  # told by `recover doubt` and `recover show`
             _log.warning("the waits of a run cannot be read", run_id=row.run_id, problem=type(error).__name__)
     return tuple(found)
+
+
+async def awaited_by(loaded: Loaded) -> tuple[Awaited, ...]:
+    """The same of a run that was just read."""
+    return await Use(lambda journal: _of(journal, loaded))
 
 
 async def _open_runs() -> list[RunRow]:

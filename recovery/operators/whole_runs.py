@@ -6,6 +6,7 @@ recorded: of a run that ended its workers the number of them, and not why they e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,6 +14,7 @@ from recovery.claims import World
 from recovery.core.entries import Override, Status, Verb, kind_of
 from recovery.core.ids import ROOT
 from recovery.core.reasons import HoldReason, Parked, ParkingReason
+from recovery.operators.awaiting import Awaited, awaited_by
 from recovery.operators.claiming import order_of
 from recovery.operators.quarantining import Deaths, deaths
 from recovery.operators.standing import has_living_owner, looked_at
@@ -60,6 +62,8 @@ async def whole_run(world: World, run_id: str) -> WholeRun:
     held, run = loaded.history.held, loaded.run
     if held is not None and not run.status.settled:
         return _held(loaded, held)
+    if run.status is Status.WAITING and (asked := [one for one in await awaited_by(loaded) if not one.said_by]):
+        return _told(loaded, _answer(asked), run.reason, run.updated_at_us)
     return _told(loaded, _next(loaded, at_work=has_living_owner(world, run)), run.reason, run.updated_at_us)
 
 
@@ -122,6 +126,16 @@ def _last_before(loaded: Loaded, held: Override) -> Last | None:
     return Last(seq=seq, kind=kind_of(entry), step=getattr(entry, "step", ROOT))
 
 
+# -- waiting for somebody ----------------------------------------------------------------------------------------------
+
+
+def _answer(asked: Sequence[Awaited]) -> _Next:
+    by = sorted({name for one in asked for name in one.by})
+    who = f"Only {' or '.join(by)} may answer. " if by and all(one.by for one in asked) else ""
+    advice = f"Somebody answers it; `recover waits` shows what is asked. {who}Then a worker takes the run up."
+    return _Next(PERSON, advice, (*(one.command for one in asked), f"recover --run-id {asked[0].run_id}"))
+
+
 # -- anything else -----------------------------------------------------------------------------------------------------
 
 
@@ -137,4 +151,6 @@ def _next(loaded: Loaded, *, at_work: bool) -> _Next:
     if status is Status.DIVERGED:
         advice = "Its workflow no longer asks for what is recorded. See where, and pin, migrate or fork it."
         return _Next(PERSON, advice, (f"recover check-versions --run-id {run_id}",))
-    return _Next(WORKER, "It needs nobody's decision: a worker takes it up when it is due.", (f"recover --run-id {run_id}",))
+    dead = "" if loaded.run.owner is None else f"Its worker ({loaded.run.owner}) is dead. "
+    advice = f"{dead}It needs nobody's decision: a worker takes it up {'now' if dead else 'when it is due'}."
+    return _Next(WORKER, advice, (f"recover --run-id {run_id}",))

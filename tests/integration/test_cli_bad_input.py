@@ -226,6 +226,7 @@ def test_a_mistake_on_the_command_line_exits_2_and_prints_nothing_on_stdout(plac
     [
         (["x1"], "Error: No such command 'x1'. To recover the run of that name: recover --run-id x1"),
         (["shwo"], "Error: No such command 'shwo'. Did you mean 'show'?"),
+        (["list"], "Error: No such command 'list'. Did you mean 'runs'?"),
         (["a/b"], "Error: No such command 'a/b'."),
         (["runs", "--status", "bogus"], "Error: Invalid value for '--status': 'bogus' is not one of 'queued', "),
     ],

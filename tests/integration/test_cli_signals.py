@@ -96,6 +96,24 @@ def test_a_run_is_asked_about_answered_and_goes_on(typed: Typed) -> None:
     assert (ended.exit_code, document(ended)["outcome"]["value"]) == (0, "2 units: quickly")
 
 
+def test_a_run_that_waits_for_an_answer_is_explained_by_who_answers_it(typed: Typed) -> None:
+    def why() -> tuple[str, list[str]]:
+        told = document(typed("explain", "r1", "--json"))["why"]
+        return told["acts"], told["commands"]
+
+    named = about(typed)
+    assert why() == (
+        "a person",
+        [f"recover signal r1 approval#1 --value JSON --by WHO --about {named[:12]}", "recover --run-id r1"],
+    )
+    assert "Only ann or bob may answer." in " ".join(typed("explain", "r1").stdout.split())
+    assert "or an answer (`recover waits` lists those)" in typed("--all").stdout
+    answer(typed, '{"approved": true}', "ann", "--about", named)
+    assert why() == ("a worker", ["recover --run-id r1"])
+    assert typed("--run-id", "r1").exit_code == 8
+    assert why() == ("a person", ["recover send r1 notes --value JSON --by WHO", "recover --run-id r1"])
+
+
 def test_a_command_looks_for_an_answer_as_long_as_it_was_told_to(typed: Typed) -> None:
     assert typed("--run-id", "r1", "--max-wait", "0.1").exit_code == 8
     answer(typed, '{"approved": false}', "ann", "--about", about(typed))

@@ -273,6 +273,34 @@ def test_a_call_with_an_end_that_nobody_performs_is_said_once() -> None:
     assert len(said) == 1
 
 
+def test_of_a_workflow_that_was_left_by_an_error_nothing_is_missed() -> None:
+    """It did not come to what it would have performed."""
+
+    @effect(contracts.Opaque())
+    def act(call: Call) -> None: ...
+
+    @workflow
+    def child(run: Run) -> None: ...
+
+    @workflow
+    def waits(run: Run) -> None:
+        later, beside = act(), child()
+        run.wait_for("word", schema=str)
+        run.perform(later)
+        run.call_child(beside)
+
+    @workflow
+    def fails(run: Run) -> None:
+        later = act()
+        raise LookupError(later.effect.name)
+
+    with Engine("memory://", workflows=[waits, fails, child]) as engine:  # a warning would be an error here
+        with pytest.raises(errors.AnswerPending):
+            engine.run("waits", waits)
+        with pytest.raises(errors.RunFailed):
+            engine.run("fails", fails)
+
+
 def test_until_needs_a_time_zone() -> None:
     @effect(contracts.Opaque())
     def act(call: Call) -> None: ...

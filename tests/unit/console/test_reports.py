@@ -8,12 +8,15 @@ import re
 from rich.text import Text
 
 from recovery.console import plan as plans
+from recovery.console.draining import drained
 from recovery.console.paper import Paper, facts
 from recovery.console.plan import plan
 from recovery.console.runs import STYLES, runs
 from recovery.console.story import Claim, Scene, ending, scene
 from recovery.core.entries import Status
+from recovery.core.errors import ExitCode
 from recovery.core.rows import Action
+from recovery.engine.draining import Brought, Drained
 from recovery.operators.planning import Plan, PlannedStep
 
 
@@ -87,3 +90,13 @@ def test_a_terminal_without_width_still_gets_words() -> None:
     stream = io.StringIO()
     Paper(stream, terminal=True, width=0).print(Text("settled"))
     assert "settled" in stream.getvalue()
+
+
+def test_of_thousands_of_runs_that_did_not_end_well_the_first_are_told_and_all_are_counted() -> None:
+    brought = [
+        Brought(run_id=f"r{number:04d}", workflow="w", status=Status.WAITING, code=ExitCode.WAITING, problem="it waits")
+        for number in range(1200)
+    ]
+    told = printed(terminal=False, make=lambda _: drained(Drained(brought=brought), plan=False)).splitlines()
+    assert (told[0], told[99]) == ("r0000 waiting  it waits", "r0099 waiting  it waits")
+    assert told[100:] == ["… and 1,100 more; all of them with --json", "1,200 taken up, 1,200 waiting"]
