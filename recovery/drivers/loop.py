@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, suppress
 from contextvars import copy_context
 from functools import partial
+from inspect import CORO_CLOSED, getcoroutinestate
 from operator import methodcaller
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -50,7 +51,7 @@ from recovery.crashpoints import around
 from recovery.definitions.body import inside
 from recovery.definitions.deciding import Deciding
 from recovery.drivers.asking import Surroundings, called_too_late, failed_decision
-from recovery.drivers.handing import HandedBack, begins
+from recovery.drivers.handing import Closed, HandedBack, begins
 from recovery.drivers.patience import repeatable
 from recovery.drivers.readings import Readings
 from recovery.drivers.riding import Watchman
@@ -68,15 +69,6 @@ _NAMESPACE: Final = methodcaller("namespace")
 POLL_SECONDS: Final = 0.05
 POLL_SECONDS_MAX: Final = 1.0
 """How often an inbox is looked at by a call that may wait for it."""
-
-
-class _Left(BaseException):
-    """A GeneratorExit on its way through a procedure. Thrown in as itself, Python would close every coroutine below the outermost one, and
-    those that give something up on their way out could not."""
-
-    def __init__(self, error: GeneratorExit) -> None:
-        super().__init__(error)
-        self.error = error
 
 
 class Driver(ABC):
@@ -104,8 +96,14 @@ class Driver(ABC):
 
     async def drive(self, procedure: Coroutine[Op[Any], Any, T]) -> T:
         """Carry out a procedure to its end."""
-        resume: Callable[[Any], Op[Any]] = procedure.send
-        came: Any = None
+        try:
+            return await self._driven(procedure, procedure.send, None)
+        except BaseException as error:  # raised again, unless it struck between two operations: it belongs to the procedure, too
+            if getcoroutinestate(procedure) == CORO_CLOSED:
+                raise
+            return await self._driven(procedure, procedure.throw, error)
+
+    async def _driven(self, procedure: Coroutine[Op[Any], Any, T], resume: Callable[[Any], Op[Any]], came: Any) -> T:
         readings = Readings()
         while True:
             try:
@@ -113,9 +111,9 @@ class Driver(ABC):
                     operation = resume(came)
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]  # the procedure's own result
-            except _Left as left:
+            except Closed as closed:
                 self._left = False  # other branches go on
-                raise left.error from left
+                raise closed.error from closed
             try:
                 resume = procedure.send
                 try:
@@ -127,7 +125,7 @@ class Driver(ABC):
                     came = await self._again(operation, readings, error)
             except GeneratorExit as error:
                 self._left = True
-                resume, came = procedure.throw, _Left(error)
+                resume, came = procedure.throw, Closed(error)
             except BaseException as error:  # noqa: BLE001  # all of it belongs to the procedure
                 resume, came = procedure.throw, error
 

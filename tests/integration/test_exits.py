@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from recovery import AsyncEngine, AsyncRun, Call, Engine, Run, Status, effect, workflow
+from recovery.drivers.asking import Progress, Surroundings
+from recovery.drivers.strands import Lock, Threads
 from recovery.ports import Journal
 
 from .world import QUICK, keyed, once
@@ -28,9 +31,9 @@ def order_that_leaves(place: str, leave: Callable[[], None]) -> Any:
         return 1
 
     @workflow
-    def order(run: Run) -> int:
+    def order(run: Run, key: str = "k") -> int:
         number = run.decide("number", lambda: 1 if place != "decision" else (leave(), 1)[1])
-        booked = run.perform(book(), key="k")
+        booked = run.perform(book(), key=key)
         if place == "workflow":
             leave()
         return number + booked
@@ -112,3 +115,59 @@ def test_a_lease_that_cannot_be_kept_alive_gives_the_run_up(
         assert (info.status, info.owner) == (Status.RUNNING, None)
         assert engine.run("r", order) == 2
         assert "recovery-leases" in {thread.name for thread in set(threading.enumerate()) - before}
+
+
+class Striking(Threads):
+    """Threads in whose locks an interrupt strikes, once: when the one that is left as the `left`th was let go of, or before the procedure under it goes on."""
+
+    def __init__(self, left: int, *, before: bool) -> None:
+        self.left = left
+        self.before = before
+
+    def lock(self) -> Lock:
+        return Struck(threading.RLock(), self)
+
+    def strike(self, *, before: bool) -> None:
+        if before is self.before:
+            self.left -= 1
+            if not self.left:
+                raise KeyboardInterrupt
+
+
+class Struck:
+    def __init__(self, lock: Lock, striking: Striking) -> None:
+        self.acquire, self.release = lock.acquire, lock.release
+        self._striking = striking
+
+    def __enter__(self) -> None:
+        self._striking.strike(before=True)
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+        self._striking.strike(before=False)
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")  # an interrupt in front of its first step
+@pytest.mark.parametrize("before", [True, False])
+def test_an_interrupt_between_two_operations_gives_the_run_up(before: bool) -> None:
+    """In our own code, while the procedure of a run stands still: nobody else would tell that it is to end."""
+
+    class Interrupted(Engine):
+        striking: Threads = Threads()
+
+        def surroundings(self, progress: Progress | None = None) -> Surroundings:
+            return replace(super().surroundings(progress), strands=self.striking)
+
+    order = order_that_leaves("nowhere", lambda: None)
+    with Interrupted("memory://", workflows=[order], budget=QUICK) as engine:
+        for moment in range(1, 200):
+            engine.striking = Striking(moment, before=before)
+            try:
+                engine.run(f"r{moment}", order, key=f"{moment}")
+                break
+            except KeyboardInterrupt:
+                engine.striking = Threads()
+            assert all(info.owner is None or info.status.settled for info in engine.list()), moment
+            assert engine.run(f"r{moment}", order, key=f"{moment}") == 2
+        assert 20 < moment < 199
