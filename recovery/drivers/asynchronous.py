@@ -81,11 +81,17 @@ class AsyncDriver(Driver):
 
     async def _alone(self, work: Coroutine[Any, Any, None]) -> None:
         await self._writing.enter()
+        closed = False
         try:
             await work
+        except GeneratorExit:  # where no loop need run: a look that cannot be begun would take the place of this
+            closed = True
+            raise
         finally:
             self._writing.leave()
-            if not self._awaited and self._writer is not None and self._writer.aboard:  # it rides from here on, or still
+            if (
+                not (self._awaited or closed) and self._writer is not None and self._writer.aboard
+            ):  # it rides from here on, or still
                 self._watch()
 
     def _later(self, watchman: Watchman, head: int) -> None:

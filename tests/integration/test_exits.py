@@ -6,12 +6,14 @@ import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from recovery import AsyncEngine, AsyncRun, Call, Engine, Run, Status, effect, workflow
+from recovery import AsyncEngine, AsyncRun, Call, Engine, Riding, Run, Status, effect, workflow
 from recovery.drivers.asking import Progress, Surroundings
+from recovery.drivers.asynchronous import AsyncDriver
 from recovery.drivers.strands import Lock, Threads
 from recovery.ports import Journal
 
@@ -91,6 +93,50 @@ def test_an_async_run_whose_coroutine_is_closed_gives_the_run_up(journal: Journa
             return (await engine.recover("r")).result()  # type: ignore[no-any-return]
 
     assert asyncio.run(again()) == 1
+
+
+def test_an_async_run_that_is_closed_over_what_rides_begins_no_look_at_it(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look that was due found a commit on its way, and left what rides to whoever makes it; which is closed, where no loop runs."""
+    looked, stored, given_up = asyncio.Event(), threading.Event(), threading.Event()
+    look, append, release = AsyncDriver._look, journal.append, journal.release
+
+    @effect(keyed())
+    async def book(call: Call) -> int:
+        return 1
+
+    @workflow
+    async def order(run: AsyncRun) -> int:
+        return await run.perform(book()) + await run.perform(book())
+
+    def seen(self: AsyncDriver, head: int) -> None:
+        look(self, head)
+        looked.set()
+
+    def slow(batch: Any) -> Any:
+        assert batch[0].head == 1 or stored.wait(30)  # the second intent's
+        return append(batch)
+
+    def noted(*given: Any) -> bool:
+        released = release(*given)
+        given_up.set()
+        return released
+
+    monkeypatch.setattr(AsyncDriver, "_look", seen)
+    journal.append, journal.release = slow, noted  # type: ignore[method-assign]
+    engine = AsyncEngine(journal, workflows=[order], budget=QUICK, riding=Riding(limit=timedelta(milliseconds=2)))
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda _loop, _context: None)  # it complains of the task that is left over
+    task = loop.create_task(engine.run("r", order))
+    loop.run_until_complete(looked.wait())
+    task.get_coro().close()  # type: ignore[union-attr]
+    stored.set()
+    assert given_up.wait(30)
+    row = journal.find("r")
+    assert row is not None
+    assert row.owner is None
+    loop.close()
 
 
 @pytest.mark.parametrize("fails", [KeyboardInterrupt, RuntimeError])
