@@ -246,10 +246,10 @@ class Worker:
         )
 
     def _loaded(self, world: World, rows: Sequence[RunRow]) -> Sequence[Taken]:
-        """What was claimed, loaded in one go. Where the store does not answer, each loads by itself: nothing that was claimed is left to itself."""
+        """What was claimed, loaded in one go. Where that cannot be, each loads by itself, and is told why: nothing that was claimed is left to itself."""
         try:
             return loaded(world, self._engine.journal, rows)
-        except StoreUnavailable:
+        except RecoveryError:
             return [Taken(row) for row in rows]
 
     def _start(self, taken: Taken) -> None:

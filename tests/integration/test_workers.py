@@ -17,7 +17,7 @@ import pytest
 from recovery import AsyncEngine, AsyncRun, Call, Engine, Lease, Run, contracts, effect, workflow
 from recovery.claims import Taken
 from recovery.core.entries import Status
-from recovery.core.errors import DefinitionError, InvalidName, RunInputDiffers, StoreUnavailable
+from recovery.core.errors import DefinitionError, InvalidName, RecoveryError, RunInputDiffers, StoreDamaged, StoreUnavailable
 from recovery.drivers.patience import Patience
 from recovery.engine.crew import crew
 from recovery.engine.working import Worker, Working
@@ -318,6 +318,36 @@ def test_what_was_taken_over_is_brought_on_although_the_next_claim_fails(journal
         told.until("unreachable")
         told.until("brought on", run_id="a", status="completed")
     assert SENT == ["a"]
+
+
+class Apart(Refusing):
+    """A journal that answers what is asked about one run, and nothing that is asked about several."""
+
+    def __init__(self, journal: Journal, problem: RecoveryError) -> None:
+        super().__init__(journal)
+        self._problem = problem
+
+    def claim_due(self, *given: Any, **named: Any) -> Any:
+        return self._journal.claim_due(*given, **named)
+
+    def load_many(self, _run_ids: Any) -> Any:
+        raise self._problem
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [StoreUnavailable(url="a test", problem="it is slow", fate="Nothing was read"), StoreDamaged(url="a test", problem="a page")],
+)
+def test_what_was_claimed_with_others_and_cannot_be_loaded_with_them_is_loaded_by_itself(
+    journal: Journal, problem: RecoveryError
+) -> None:
+    engine = Engine(Apart(journal, problem), workflows=[letter])
+    for name in ("a", "b"):
+        engine.enqueue(letter(name), run_id=name)
+    with working(engine) as (_, told):
+        for name in ("a", "b"):
+            told.until("brought on", run_id=name, status="completed")
+    assert sorted(SENT) == ["a", "b"]
 
 
 def test_a_worker_beside_other_work_of_a_program(engine: Engine | AsyncEngine) -> None:
