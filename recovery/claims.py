@@ -35,7 +35,7 @@ NOTHING_DONE = (HeadMoved, JournalCorrupt, OverrideRefused)
 HOLDS: Final = methodcaller("holds")
 """What is held now, as a use of the store: one, so that those who ask at the same time ask for the same."""
 
-ROWS_MAX = 200
+ROWS_MAX: Final = 200
 """Of a longer run the rows are loaded when it is brought on: many of those would be in memory at once."""
 
 POLL = timedelta(milliseconds=250)

@@ -37,9 +37,9 @@ class Several(Protocol):
         """`find` of each, by run id; one that is not there is left out."""
 
     def claim_many(self, seen: Sequence[RunRow], owner: Owner, *, lease_term_us: int, at_us: int) -> list[RunRow]:
-        """`claim` of each, for one owner token and in one transaction. Durable on return. Left out is whose row has moved since it was seen, or cannot be read, and a run that another
-        claimant has its hands on just now. A call whose answer was lost returns what it has claimed when it repeats itself."""
+        """`claim` of each, for one owner token and in one transaction. Durable on return. Left out is whose row has moved since it was seen, or cannot be
+        read, and a run that another claimant has its hands on just now. A call whose answer was lost returns what it has claimed when it repeats itself."""
 
     def load_many(self, run_ids: Sequence[str]) -> dict[str, Stored]:
-        """`load`, `evidence` and whether there is an `inbox`, of each of these runs, as one consistent snapshot of all of them. Left out is a run that is not there, that was forgotten,
-        or of which a row cannot be read: whoever loads it by itself is told. All of it is in memory at once."""
+        """`load`, `evidence` and whether there is an `inbox`, of each of these runs, as one consistent snapshot of all of them. Left out is a run that is not
+        there, that was forgotten, or of which a row cannot be read: whoever loads it by itself is told. All of it is in memory at once."""

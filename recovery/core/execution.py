@@ -335,20 +335,23 @@ class Execution:
             await self._stored(Append((*unsaid, *entries), *standing, rides=rides))
             self._riding = rides
             self.stands, self.looks_us = standing.status, standing.next_look_us
-            for said in unsaid:
-                if said.form in {FIRED, PATCHED}:
-                    del self.noted[0]
-                else:
-                    self._unsaid.said(said)
+            self._were_said(unsaid)
             for durable in (*unsaid, *entries):
                 self.history.add(durable)
-            if unsaid:
-                self.memory.leave(said.step for said in unsaid if said.form == PUBLISHED)
             if not rides:
                 self.durable = self.history.length
         finally:
             if self._branched:
                 await Leave()
+
+    def _were_said(self, unsaid: Sequence[Decision]) -> None:
+        """What was to become durable with something else has."""
+        for said in unsaid:
+            if said.form in {FIRED, PATCHED}:
+                del self.noted[0]
+            else:
+                self._unsaid.said(said)
+        self.memory.leave([said.step for said in unsaid if said.form == PUBLISHED])
 
     async def write(self, entry: Entry, *, rides: bool = False) -> None:
         """As `append`, of one entry of a run that goes on. Nearly always nothing else becomes durable with it, and nobody else appends."""

@@ -1,8 +1,9 @@
 """Posting: what the runs of one event loop ask of the store, and what it answers, goes between the loop and other threads in bundles.
 
-Owns when a bundle leaves, what of it is asked once for several, how many callers are woken in one turn of the loop, and its one timer for all who wait for as long. Knows neither runs nor statements. A bundle leaves when nobody is left to be woken:
-whoever was woken has then asked for its next commit, and all of them share it; and a thread that commits while the loop is busy would take the interpreter from it, and it from the thread.
-Invariants: what was handed in leaves within LINGER_SECONDS of the loop's own time; who waits is woken once the answer is there, cancelled or not, since cancelling cannot undo a commit.
+Owns when a bundle leaves, what of it is asked once for several, how many callers are woken in one turn of the loop, and its one timer for all who wait for
+as long. Knows neither runs nor statements. A bundle leaves when nobody is left to be woken: whoever was woken has then asked for its next commit, and all of
+them share it; and a thread that commits while the loop is busy would take the interpreter from it, and it from the thread. Invariants: what was handed in
+leaves within LINGER_SECONDS of the loop's own time; who waits is woken once the answer is there, cancelled or not, since cancelling cannot undo a commit.
 """
 
 from __future__ import annotations

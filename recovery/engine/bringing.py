@@ -1,8 +1,9 @@
 """Bringing on: many runs, several at a time, each once.
 
-Owns how many are claimed and loaded in one go, how many are at work, and the end when somebody interrupts. Knows neither which runs there are nor what is said of them.
-Invariants: the lease of whatever was claimed here is kept until it is let go, whether or not its turn has come; behind an interrupt nothing is begun, and what was not begun
-is let go; no more is claimed ahead than was brought on within moments; what may end the process has nothing else at work beside it.
+Owns how many are claimed and loaded in one go, how many are at work, and the end when somebody interrupts. Knows neither which runs there are nor what is
+said of them. Invariants: the lease of whatever was claimed here is kept until it is let go, whether or not its turn has come; behind an interrupt nothing is
+begun, and what was not begun is let go; no more is claimed ahead than was brought on within moments; what may end the process has nothing else at work
+beside it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Ahead: room in SQLite's log before it is needed, so that a commit syncs what it wrote and not that its file has grown.
 
-Owns the zeros behind the log's end. Knows nothing of what stands in the log, and never touches the database's own file, since to close that would drop SQLite's locks; on the log
-there are none. Invariants: `make` is called by whoever has SQLite's write lock, under which alone the log grows or is cut, so that what it writes lies behind all that anybody has written;
-and the room is a convenience: where there can be none, SQLite goes on without. Zeros are the end of the log to SQLite: no frame has the page number 0.
+Owns the zeros behind the log's end. Knows nothing of what stands in the log, and never touches the database's own file, since to close that would drop
+SQLite's locks; on the log there are none. Invariants: `make` is called by whoever has SQLite's write lock, under which alone the log grows or is cut, so that
+what it writes lies behind all that anybody has written; and the room is a convenience: where there can be none, SQLite goes on without. Zeros are the end of
+the log to SQLite: no frame has the page number 0.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Alone: one member on SQLite is written by plain statements, one for each key, one for its fence and one for its rows.
 
-Owns these statements. Knows neither transactions nor why a member was refused. Invariant: `written` says True only if the fence matched, none of the keys was there and all
-rows are; else some of it may stand in the transaction, which is to be rolled back.
+Owns these statements. Knows neither transactions nor why a member was refused. Invariant: `written` says True only if the fence matched, none of the keys was
+there and all rows are; else some of it may stand in the transaction, which is to be rolled back.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from functools import cache
 from typing import Any, Final
 
 from recovery.core.chain import Row
-from recovery.core.entries import Status
 from recovery.ports import Append
 from recovery.storage.bare import execute
 from recovery.storage.place import Place, tables_at
+from recovery.storage.rules import stays_at_work
 
 ROWS_MAX: Final = 8
 """Rows of one statement: for each number of them there is a text, which the driver keeps prepared."""
@@ -41,8 +41,7 @@ UPDATE {run} SET head = ?, head_digest = ?, updated_at_us = ?"""
     + _HELD
     + "  AND status = 'running' AND reason = '' AND next_look_us IS NULL"
 )
-"""The same for a run that stays as it is, without a next look, which is nearly every append: SQLite writes each index anew whose columns or predicate a
-statement sets, whether or not their values change, and each is a page more to sync."""
+"""The same for a run that `stays_at_work`."""
 
 _ROWS: Final = """
 INSERT INTO {journal} (run, seq, kind, step, body, epoch_incarnation, epoch_n, token, digest) VALUES :rows
@@ -105,8 +104,7 @@ class Alone:
         last, epoch = member.rows[-1], member.epoch
         head = (last.seq, last.digest, member.at_us)
         held = (member.run_id, member.owner, epoch.incarnation, epoch.n, member.head)
-        at_work = member.status is Status.RUNNING and member.next_look_us is None and not member.reason
-        if at_work and execute(cursor, self._fence_at_work, head + held):
+        if stays_at_work(member) and execute(cursor, self._fence_at_work, head + held):
             return True
         becomes = (member.status.value, member.reason, member.keeps_look, member.next_look_us)
         return execute(cursor, self._fence, head + becomes + held) == 1

@@ -136,15 +136,8 @@ def assembled(parts: Parts, beside: Beside, *, values: bool = True) -> Loaded:
         raise JournalCorrupt(run_id=run_id, seq=broken[0], field=broken[1])
     sealing = None if beside.vault is None else Sealing(beside.vault, namespace, run_id)
     opening = Opening(run_id, sealing, strict=values, encrypted=":" in run.input_digest)
-    value_of = fetched(beside, opening, rows) if values else withheld
     alike = Alike()
-    try:
-        with _undisturbed(rows):
-            found = _read_or_forms(alike, opening, rows, value_of)
-    except JournalCorrupt:
-        if (stub := beside.stub(run_id)) is not None:
-            raise _forgotten(run, stub) from None  # since its rows were read
-        raise
+    found = _read_all(parts, beside, alike, opening, values=values)
     late, beats = [item for item in late if item.kind != HEARTBEAT], [item for item in late if item.kind == HEARTBEAT]
     told = [opening.told(item) for item in late]
     # Two values that were not read cannot be compared, nor one that was with one that was not.
@@ -169,6 +162,19 @@ def assembled(parts: Parts, beside: Beside, *, values: bool = True) -> Loaded:
         sealing=sealing,
         unopened=frozenset(opening.unopened),
     )
+
+
+def _read_all(parts: Parts, beside: Beside, alike: Alike, opening: Opening, *, values: bool) -> list[Entry | Intents | Settlements]:
+    """What the rows of a run say. Raises JournalCorrupt, and RunForgotten for one that was forgotten since its rows were read."""
+    rows = parts.rows
+    value_of = fetched(beside, opening, rows) if values else withheld
+    try:
+        with _undisturbed(rows):
+            return _read_or_forms(alike, opening, rows, value_of)
+    except JournalCorrupt:
+        if (stub := beside.stub(parts.run.run_id)) is not None:
+            raise _forgotten(parts.run, stub) from None
+        raise
 
 
 def _read_or_forms(

@@ -34,6 +34,13 @@ def check_rows(run_id: str, head: int, rows: Sequence[Row]) -> None:
     raise InvariantViolated(f"Run {run_id!r}: an append must continue entry {head} without a hole. Nothing was written.")
 
 
+def stays_at_work(member: Append) -> bool:
+    """Whether its run says behind it that it is at work, without a next look, which is nearly every append. Where the run says so already, its row keeps
+    these columns: SQLite writes each index anew whose columns or predicate a statement sets, whether or not their values change, and each is a page
+    more to sync."""
+    return member.status is Status.RUNNING and member.next_look_us is None and not member.reason
+
+
 def row_of(new: NewRun, incarnation: int) -> RunRow:
     """The row of a run that was just stored."""
     return RunRow(

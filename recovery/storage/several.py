@@ -1,7 +1,7 @@
 """Several: the statements by which many runs are claimed and loaded in one transaction, in the same words on every dialect.
 
-Owns those statements, and which run is left out of an answer. Knows nothing of retries. Invariants: a run is claimed only where its row was seen, behind the row's own
-lock, to be as the claimant saw it; what is loaded costs what these runs hold, never what is stored.
+Owns those statements, and which run is left out of an answer. Knows nothing of retries. Invariants: a run is claimed only where its row was seen, behind the
+row's own lock, to be as the claimant saw it; what is loaded costs what these runs hold, never what is stored.
 """
 
 from __future__ import annotations

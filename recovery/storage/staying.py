@@ -1,7 +1,8 @@
 """Staying: one connection to a server that stays with whoever commits, with its cursor.
 
-Owns when it is taken out of the pool and put back: to do that for each statement costs more than to say it. Knows no statement. Invariants: it is used by one caller at a
-time, and any other one takes one of the pool's; each statement on it is its own transaction; one that failed, or was broken off, is used for nothing more.
+Owns when it is taken out of the pool and put back: to do that for each statement costs more than to say it. Knows no statement. Invariants: it is used by one
+caller at a time, and any other one takes one of the pool's; each statement on it is its own transaction; one that failed, or was broken off, is used for
+nothing more.
 """
 
 from __future__ import annotations

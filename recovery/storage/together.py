@@ -14,10 +14,10 @@ from itertools import chain
 from typing import Any, Final
 
 from recovery.core.chain import Row
-from recovery.core.entries import Status
 from recovery.ports import Append, NewRun
 from recovery.storage.bare import execute
 from recovery.storage.place import Place, tables_at
+from recovery.storage.rules import stays_at_work
 from recovery.storage.statements import new_run_columns
 
 ROWS_MAX: Final = 64
@@ -48,8 +48,7 @@ UPDATE {run} AS run SET head = w.column6, head_digest = w.column7, updated_at_us
     + _HELD
     + "  AND run.status = 'running' AND run.reason = '' AND run.next_look_us IS NULL"
 )
-"""The same for a run that stays as it is, without a next look, which is nearly every append: SQLite writes each index anew whose columns or predicate a
-statement sets, whether or not their values change, and each is a page more to sync."""
+"""The same for a run that `stays_at_work`."""
 
 _ROWS: Final = """
 INSERT INTO {journal} (run, seq, kind, step, body, epoch_incarnation, epoch_n, token, digest)
@@ -65,6 +64,12 @@ INSERT INTO {contract} (digest, body) SELECT * FROM (VALUES :rows) WHERE column1
 _LINKS: Final = """
 INSERT INTO {run_contract} (run, digest)
 SELECT run.number, w.column2 FROM (VALUES :rows) AS w CROSS JOIN {run} AS run WHERE run.run_id = w.column1 ON CONFLICT DO NOTHING
+"""
+
+_INCARNATION: Final = "SELECT incarnation FROM {meta}"
+_RUNS: Final = """
+INSERT INTO {run} (:columns, epoch_incarnation)
+SELECT w.*, meta.incarnation FROM (VALUES :rows) AS w CROSS JOIN {meta} AS meta WHERE w.column1 IS NOT NULL ON CONFLICT DO NOTHING
 """
 
 
@@ -90,13 +95,6 @@ def ordinary(batch: Sequence[Append]) -> list[Append]:
     return [member for member in batch if is_ordinary(member) and runs[member.run_id] == 1]
 
 
-_INCARNATION: Final = "SELECT incarnation FROM {meta}"
-_RUNS: Final = """
-INSERT INTO {run} (:columns, epoch_incarnation)
-SELECT w.*, meta.incarnation FROM (VALUES :rows) AS w CROSS JOIN {meta} AS meta WHERE w.column1 IS NOT NULL ON CONFLICT DO NOTHING
-"""
-
-
 class Together:
     """The statements for the tables of one place."""
 
@@ -115,8 +113,8 @@ class Together:
     def opened(self, cursor: Any, batch: Sequence[NewRun]) -> int | None:
         """Store runs of different ids with their rows, in the cursor's transaction, at the incarnation that is returned. None: as for `written`."""
         said = [new_run_columns(new) for new in batch]
-        whole = self._said(cursor, _runs(tuple(said[0])), [tuple(columns.values()) for columns in said]) == len(batch)
-        if not (whole and self.rows(cursor, ((new.run_id, row) for new in batch for row in new.rows))):
+        stored = self._said(cursor, _runs(tuple(said[0])), [tuple(columns.values()) for columns in said]) == len(batch)
+        if not (stored and self.rows(cursor, ((new.run_id, row) for new in batch for row in new.rows))):
             return None
         execute(cursor, self._tables.written(_INCARNATION))
         return int(cursor.fetchone()[0])
@@ -130,10 +128,10 @@ class Together:
         return self._said(cursor, _ROWS, said) == len(said)
 
     def _fenced(self, cursor: Any, members: Sequence[Append]) -> bool:
-        at_work = [member for member in members if _is_at_work(member)]
+        at_work = [member for member in members if stays_at_work(member)]
         moved = self._said(cursor, _FENCE_AT_WORK, [_held(member) for member in at_work])
         if moved < len(members):  # what has moved is at another head, and is not found again
-            others = members if moved < len(at_work) else [member for member in members if not _is_at_work(member)]
+            others = members if moved < len(at_work) else [member for member in members if not stays_at_work(member)]
             moved += self._said(cursor, _FENCE, [(*_held(member), *_becomes(member)) for member in others])
         return moved == len(members)
 
@@ -165,10 +163,6 @@ together_at: Final = cache(Together)
 
 def _keys_of(member: Append) -> list[tuple[Any, ...]]:
     return [(each.environment, each.scope, each.key, each.fingerprint, member.run_id, each.step) for each in member.keys]
-
-
-def _is_at_work(member: Append) -> bool:
-    return member.status is Status.RUNNING and member.next_look_us is None and not member.reason
 
 
 def _held(member: Append) -> tuple[Any, ...]:
