@@ -99,7 +99,7 @@ def test_an_async_run_that_is_closed_over_what_rides_begins_no_look_at_it(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The look that was due found a commit on its way, and left what rides to whoever makes it; which is closed, where no loop runs."""
-    looked, stored, given_up = asyncio.Event(), threading.Event(), threading.Event()
+    looked, stored, answered, given_up = asyncio.Event(), threading.Event(), threading.Event(), threading.Event()
     look, append, release = AsyncDriver._look, journal.append, journal.release
 
     @effect(keyed())
@@ -115,8 +115,12 @@ def test_an_async_run_that_is_closed_over_what_rides_begins_no_look_at_it(
         looked.set()
 
     def slow(batch: Any) -> Any:
-        assert batch[0].head == 1 or stored.wait(30)  # the second intent's
-        return append(batch)
+        if batch[0].head == 1:  # the first intent's
+            return append(batch)
+        assert stored.wait(30)
+        came = append(batch)
+        answered.set()
+        return came
 
     def noted(*given: Any) -> bool:
         released = release(*given)
@@ -132,6 +136,7 @@ def test_an_async_run_that_is_closed_over_what_rides_begins_no_look_at_it(
     loop.run_until_complete(looked.wait())
     task.get_coro().close()  # type: ignore[union-attr]
     stored.set()
+    assert answered.wait(30)
     assert given_up.wait(30)
     row = journal.find("r")
     assert row is not None
