@@ -22,6 +22,8 @@ from recovery.definitions.recovered import Recovered, StepVerdict
 from recovery.storage.reading import Loaded
 
 _OUTCOME_MAX: Final = 2000  # characters
+_STEPS_MAX: Final = 100
+"""Steps that are told one by one: half of them from the beginning, which are those that a dead worker left, half from the end."""
 _SENT = {"send": "sent", "resend": "re-sent under the same key", "ask": "asked", "close": "closed"}
 _CAME_TO = {"adopt": "adopted its outcome", "reject": "adopted its rejection", "not_executed": "proved it not executed",
             "park": "left it in doubt", "wait": "will look again", "keep": "kept its outcome", "diverge": "stopped"}  # fmt: skip
@@ -68,12 +70,26 @@ def _outcome(loaded: Loaded) -> list[tuple[str, RenderableType]]:
 
 def _done(what: Recovered[object], appended: int, *, was_settled: bool) -> RenderableType:
     """What this call sent and concluded, step by step; or that it changed nothing."""
-    lines = [Text(line) for line in _by_step(what.verdicts)]
+    lines = [Text(line) for line in abridged(_by_step(what.verdicts))]
     if not appended:
         lines.append(Text("appended nothing" if lines else _unchanged(what.status, was_settled=was_settled), style="bold"))
     elif not lines:
         lines.append(Text("recorded what contradicts it; the outcome stands" if was_settled else "continued the workflow"))
     return Text("\n").join(lines)
+
+
+def abridged(lines: Sequence[str]) -> Sequence[str]:
+    """The lines of a call; of very many the first and the last, and how many lie between."""
+    half = _STEPS_MAX // 2
+    if len(lines) <= _STEPS_MAX:
+        return lines
+    return [*lines[:half], f"… {len(lines) - 2 * half:,} steps more; all of them with --json", *lines[-half:]]
+
+
+def _act(verdict: StepVerdict) -> str:
+    """What was done and why; that a first sending is one needs no reason."""
+    done = (_SENT | _CAME_TO)[verdict.action]
+    return done if verdict.reason == Reason.NOTHING_SENT.value else f"{done} ({verdict.reason})"
 
 
 def _unchanged(status: Status, *, was_settled: bool) -> str:
@@ -90,7 +106,7 @@ def _by_step(verdicts: Sequence[StepVerdict]) -> list[str]:
     for step, of in grouped.items():
         if [verdict.reason for verdict in of] == [Reason.SETTLED.value]:
             continue
-        acts = Counter(f"{(_SENT | _CAME_TO)[verdict.action]} ({verdict.reason})" for verdict in of)
+        acts = Counter(_act(verdict) for verdict in of)
         each = [act if times == 1 else f"{act}, {times} times" for act, times in acts.items()]
         told.append(f"{words.bounded(step)}: {'; '.join(each)}")
     return told

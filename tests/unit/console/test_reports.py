@@ -11,6 +11,7 @@ from recovery.console import plan as plans
 from recovery.console.draining import drained
 from recovery.console.paper import Paper, facts
 from recovery.console.plan import plan
+from recovery.console.report import abridged
 from recovery.console.runs import STYLES, runs
 from recovery.console.story import Claim, Scene, ending, scene
 from recovery.core.entries import Status
@@ -100,3 +101,11 @@ def test_of_thousands_of_runs_that_did_not_end_well_the_first_are_told_and_all_a
     told = printed(terminal=False, make=lambda _: drained(Drained(brought=brought), plan=False)).splitlines()
     assert (told[0], told[99]) == ("r0000 waiting  it waits", "r0099 waiting  it waits")
     assert told[100:] == ["… and 1,100 more; all of them with --json", "1,200 taken up, 1,200 waiting"]
+
+
+def test_of_a_long_recovery_the_first_steps_are_told_and_the_last() -> None:
+    lines = [f"s#{number}: sent" for number in range(20_000)]
+    told = abridged(lines)
+    assert (told[:50], told[-50:]) == (lines[:50], lines[-50:])
+    assert told[50:-50] == ["… 19,900 steps more; all of them with --json"]
+    assert abridged(lines[:100]) == lines[:100]
