@@ -100,7 +100,7 @@ class ScopeUnknown(UsageError):
 class ConcurrentStep(UsageError):
     template = (
         "Run {run_id!r}: step {step!r} began while {other} was still under way. Nothing was sent for it. Await (or finish) one "
-        "step before the next one."
+        "step before the next one; a branch of a gather takes its steps on the run that it is given: `lambda branch: branch.perform(...)`."
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from recovery.core.contracts import Kind
 from recovery.core.errors import DefinitionError
+from recovery.definitions.child import BoundWorkflow
 from recovery.definitions.effect import Effect
 from recovery.definitions.workflow import Workflow
 
@@ -70,6 +71,12 @@ class Registry:
 
     def add_workflow(self, workflow: Workflow[..., Any]) -> None:
         """Register a workflow, or a further version of one. Registering the same one again changes nothing."""
+        if isinstance(workflow, BoundWorkflow):
+            name, advice = (
+                workflow.workflow.name,
+                "Give the workflow and behind it its arguments: `engine.run(run_id, order, 'screw')`.",
+            )
+            raise _refused("workflow", name, "it was called where it is to be given", advice)
         if not isinstance(workflow, Workflow):
             raise _refused(
                 "workflow", getattr(workflow, "__name__", repr(workflow)), "it is not a workflow", "Decorate it with @workflow."

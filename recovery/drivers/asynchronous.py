@@ -37,7 +37,7 @@ from recovery.definitions.saga import AsyncSaga, kept_names, reasons
 from recovery.definitions.wait import Wait
 from recovery.drivers import children
 from recovery.drivers.asking import Surroundings, bound_call
-from recovery.drivers.branching import Branching, bodies_of, width
+from recovery.drivers.branching import Branching, bodies_of, check_bodies, width
 from recovery.drivers.loop import Driver
 from recovery.drivers.posting import Post, in_context, post_of
 from recovery.drivers.riding import Watchman
@@ -289,6 +289,7 @@ class AsyncSession:
         self, bodies: Sequence[Callable[[AsyncRun], Coroutine[Any, Any, Any]]], limit: int | None, name: str
     ) -> Coroutine[Any, Any, list[Any]]:
         """Begun here, before any await, as a step is."""
+        check_bodies(bodies)
         machine = self._session.machine
         branching = Branching(machine, machine.gather(name, len(bodies), self._branch), self._driver.pure)
         return self._gathered(bodies, width(len(bodies), limit, self._driver.surroundings.at_once), branching)

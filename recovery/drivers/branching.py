@@ -12,8 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from recovery.core.errors import DefinitionError
 from recovery.core.gathering import Gathering
 from recovery.core.machine import Machine, Unwind
+from recovery.core.wording import of_type
 
 
 class RunBranch(Protocol):
@@ -97,7 +99,21 @@ def width(branches: int, *limits: int | None) -> int:
 
 def bodies_of(fn: Any, items: Sequence[Any]) -> list[Any]:
     """One body for each item of a map."""
+    if not callable(fn):
+        raise _refused("map", fn, "Give a function that takes a run and an item: `run.map(restock, skus)`.")
     return [_Body(fn, item) for item in items]
+
+
+def check_bodies(bodies: Sequence[Any]) -> None:
+    """What is gathered is functions, and not what they would return. Raises DefinitionError before anything happened: called, it would be the workflow's own failure."""
+    for body in bodies:
+        if not callable(body):
+            advice = "Give functions, each of which is called with a run of its own: `run.gather(lambda branch: branch.perform(...), ...)`."
+            raise _refused("gather", body, advice)
+
+
+def _refused(method: str, given: object, advice: str) -> DefinitionError:
+    return DefinitionError(what="call", name=f"run.{method}", problem=f"{of_type(given)} is not a function", advice=advice)
 
 
 @dataclass(frozen=True, slots=True)

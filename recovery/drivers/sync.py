@@ -34,7 +34,7 @@ from recovery.definitions.saga import Saga, kept_names, reasons
 from recovery.definitions.wait import Wait
 from recovery.drivers import children
 from recovery.drivers.asking import Surroundings, bound_call, refuse_async
-from recovery.drivers.branching import Branching, RunBranch, bodies_of, width
+from recovery.drivers.branching import Branching, RunBranch, bodies_of, check_bodies, width
 from recovery.drivers.loop import Driver
 from recovery.drivers.riding import Watchman
 from recovery.drivers.session import Nap, Session
@@ -247,6 +247,7 @@ class SyncSession:
         return self.gather(bodies_of(fn, list(items)), limit, name)
 
     def gather(self, bodies: Sequence[Callable[[Run], Any]], limit: int | None, name: str) -> list[Any]:
+        check_bodies(bodies)
         pure, machine = self._driver.pure, self._session.machine
         with pure:
             branching = Branching(machine, machine.gather(name, len(bodies), self._branch), pure)

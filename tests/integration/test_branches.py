@@ -584,3 +584,38 @@ def test_a_moment_without_a_time_zone_is_refused_before_anything_is_written() ->
         with pytest.raises(errors.DefinitionError, match="no time zone"):
             engine.run("r", order)
         assert kinds(engine.history("r")) == ["opened"]
+
+
+@pytest.mark.parametrize(("many", "named"), [(False, "run.gather"), (True, "run.map")])
+def test_what_is_gathered_is_functions_and_a_mistake_ends_no_run(many: bool, named: str) -> None:
+    """What one writes who knows asyncio.gather."""
+
+    @effect(OPAQUE)
+    def act(call: Call) -> int:
+        return 1
+
+    @workflow
+    def order(run: Run) -> None:
+        if many:
+            run.map(act(), [1, 2])  # type: ignore[arg-type]
+        else:
+            run.gather(lambda branch: branch.perform(act()), act())  # type: ignore[arg-type]
+
+    @workflow
+    async def later(run: AsyncRun) -> None:
+        if many:
+            await run.map(act(), [1, 2])  # type: ignore[arg-type]
+        else:
+            await run.gather(act())  # type: ignore[arg-type]
+
+    async def story() -> None:
+        async with AsyncEngine("memory://", workflows=[later]) as engine:
+            with pytest.raises(errors.DefinitionError, match=f"{named}.*a Bound is not a function"):
+                await engine.run("r", later)
+
+    with Engine("memory://", workflows=[order]) as engine:
+        with pytest.raises(errors.DefinitionError, match=f"{named}.*a Bound is not a function"):
+            engine.run("r", order)
+        assert engine.get("r").status == "running"
+        assert len(engine.history("r")) == 1
+    asyncio.run(story())

@@ -231,6 +231,9 @@ def test_two_definitions_of_one_name_are_refused() -> None:
         Registry(workflows=[undecorated])
     with pytest.raises(DefinitionError, match="'act': it is not an effect"):
         Registry(effects=[undecorated])
+    called: Any = resolve(Incident("press-4"))
+    with pytest.raises(DefinitionError, match="'resolve': it was called where it is to be given"):
+        Registry(workflows=[called])
 
 
 def test_a_contract_that_promises_more_than_the_effect_has_is_refused() -> None:
