@@ -13,6 +13,7 @@ from typing import Final
 from recovery.claims import World
 from recovery.core.entries import Override, Status, Verb, kind_of
 from recovery.core.ids import ROOT
+from recovery.core.instants import iso
 from recovery.core.reasons import HoldReason, Parked, ParkingReason
 from recovery.operators.awaiting import Awaited, awaited_by
 from recovery.operators.claiming import order_of
@@ -152,5 +153,7 @@ def _next(loaded: Loaded, *, at_work: bool) -> _Next:
         advice = "Its workflow no longer asks for what is recorded. See where, and pin, migrate or fork it."
         return _Next(PERSON, advice, (f"recover check-versions --run-id {run_id}",))
     dead = "" if loaded.run.owner is None else f"Its worker ({loaded.run.owner}) is dead. "
-    advice = f"{dead}It needs nobody's decision: a worker takes it up {'now' if dead else 'when it is due'}."
+    next_look_us = loaded.run.next_look_us
+    due = "now" if dead else f"from {iso(next_look_us)} on" if next_look_us else "when it is due"
+    advice = f"{dead}It needs nobody's decision: a worker takes it up {due}."
     return _Next(WORKER, advice, (f"recover --run-id {run_id}",))

@@ -1041,3 +1041,14 @@ def test_no_verb_makes_a_second_key(journal: Journal) -> None:
     assert desk.shop.executions == {KEY: 1}
     intents = [entry for entry in desk.entries() if kinds((entry,)) == ["intent"]]
     assert len(intents) == 1
+
+
+def test_a_run_that_sleeps_is_explained_by_when_it_goes_on() -> None:
+    @workflow
+    def naps(run: Run) -> None:
+        run.sleep(timedelta(days=1))
+
+    with Engine("memory://", workflows=[naps]) as engine:
+        with pytest.raises(errors.TimerPending) as pending:
+            engine.run("r", naps)
+        assert f"a worker takes it up from {pending.value.next_look} on" in engine.explain_run("r").advice  # type: ignore[attr-defined]  # a field
