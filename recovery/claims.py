@@ -45,7 +45,7 @@ POLL = timedelta(milliseconds=250)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """What a reconciler is given. `hold` and `drop` keep the lease of a run alive; `raise_mark` lifts the clock to a journaled time;
-    `held_contracts`: those that are held, as a load or the last renewal of a lease has read; `hear`: what a load reads. `messages`: the orders
+    `held_contracts`: those that are held, as a load or the last renewal of a lease has read; `hearing`: for what a load reads. `messages`: the orders
     in a run's inbox when it was last read, if anybody here has the run; `tell`: something was put in just now."""
 
     workflows: Workflows
@@ -59,7 +59,7 @@ class World:
     hold: Callable[[RunRow], None]
     drop: Callable[[RunRow], None]
     held_contracts: Callable[[], frozenset[str]]
-    hear: Callable[[frozenset[str]], None]
+    hearing: Callable[[], Callable[[frozenset[str]], None]]  # asked for before what is held is read, and told of that
     messages: Callable[[str], Sequence[Message]] = lambda run_id: ()  # noqa: ARG005  # one signature
     tell: Callable[[str], None] = lambda run_id: None  # noqa: ARG005  # one signature
     riding: Riding | None = None  # None: every outcome is durable before its workflow goes on
@@ -104,11 +104,12 @@ async def _whole(parts: Parts) -> Loaded:
 
 async def hear(world: World) -> None:
     """Which contracts are held: read behind each load of a run."""
-    _heard(world, await Use(HOLDS, alike=True))
+    told = world.hearing()
+    told(_subjects(await Use(HOLDS, alike=True)))
 
 
-def _heard(world: World, holds: Iterable[Hold]) -> None:
-    world.hear(frozenset(hold.subject for hold in holds))
+def _subjects(holds: Iterable[Hold]) -> frozenset[str]:
+    return frozenset(hold.subject for hold in holds)
 
 
 async def load(run_id: str) -> Loaded:
@@ -185,7 +186,8 @@ def loaded(world: World, journal: Journal, claimed: Sequence[RunRow]) -> list[Ta
         return []
     with around("load"):
         stored, parts = parts_of(journal, claimed)
-    _heard(world, journal.holds())
+    told = world.hearing()
+    told(_subjects(journal.holds()))
     return [Taken(row, parts[row.run_id], stored[row.run_id].spoken_to) if row.run_id in parts else Taken(row) for row in claimed]
 
 

@@ -8,8 +8,9 @@ Invariant: a run is renewed from `hold` to `drop` and never after.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from itertools import count
 
 from recovery.forks import watch
 from recovery.logs import logger
@@ -31,6 +32,8 @@ class Leases:
         self._lock = threading.Lock()
         self._held: dict[str, RunRow] = {}
         self._contracts: frozenset[str] = frozenset()
+        self._asking = count(1)
+        self._heard = 0  # which of those who asked has told us of them
         self._orders: dict[str, list[Message]] = {}
         self._read_to: dict[str, int] = {}
         self._lost: set[str] = set()
@@ -62,9 +65,17 @@ class Leases:
         """The contracts that were held when they were last read, by digest or name. Empty before that."""
         return self._contracts
 
-    def hear(self, contracts: frozenset[str]) -> None:
-        """What was just read of held contracts. Else a released one would stop its runs until the next renewal."""
-        self._contracts = contracts
+    def hearing(self) -> Callable[[frozenset[str]], None]:
+        """Who is about to read which contracts are held tells what this returns of them. Else a released one would stop its runs until the next renewal. Of
+        several who read at the same time, whoever asked last is believed: an older answer that comes behind it would take back a hold."""
+        asked = next(self._asking)
+
+        def hear(contracts: frozenset[str]) -> None:
+            with self._lock:
+                if asked > self._heard:
+                    self._heard, self._contracts = asked, contracts
+
+        return hear
 
     def messages(self, run_id: str) -> Sequence[Message]:
         """The orders that were in the inbox of a held run when it was last read. Asked for at every step, however many other messages there are."""
@@ -111,7 +122,8 @@ class Leases:
     def _listen(self) -> None:
         """Hear which contracts are held, so that a run that is at work does not send under one until its end."""
         try:
-            self.hear(frozenset(hold.subject for hold in self._journal.holds()))
+            hear = self.hearing()
+            hear(frozenset(hold.subject for hold in self._journal.holds()))
         except Exception as error:  # noqa: BLE001  # as below; what was heard last still counts
             logger(__name__).warning("held contracts not read", problem=type(error).__name__)
 

@@ -231,7 +231,7 @@ class Wiring:
             hold=self._leases.hold,
             drop=self._leases.drop,
             held_contracts=self._leases.held_contracts,
-            hear=self._leases.hear,
+            hearing=self._leases.hearing,
             messages=self._leases.messages,
             tell=self._leases.read_inbox,
             riding=self.riding,

@@ -37,7 +37,7 @@ from recovery.crashpoints import hooked
 from recovery.operators import quarantining
 from recovery.operators.advice import SETTLED_BY
 from recovery.operators.quarantining import Deaths
-from recovery.ports import Evidence, Journal, Owner
+from recovery.ports import Evidence, Hold, Journal, Owner
 from recovery.storage import open_journal
 from recovery.storage.listing import Damaged, listed
 from tests.conformance.making import stored
@@ -713,6 +713,41 @@ def once_done(work: Callable[[], Any]) -> Callable[[], None]:
             left.pop()()
 
     return fail
+
+
+def test_a_run_that_began_earlier_and_reads_slowly_takes_no_hold_back_from_one_that_was_loaded_behind_it(
+    memory: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are of one engine, which knows what is held by what its runs have read."""
+    shop, contract, read, answered = Shop(), keyed(), threading.Event(), threading.Event()
+    reserve, holds = shop.effect(contract), memory.holds
+
+    def slow() -> list[Hold]:
+        found = holds()
+        if threading.current_thread() is early:
+            read.set()
+            assert answered.wait(30)
+        return found
+
+    @workflow
+    def nothing(run: Run) -> int:
+        return 0
+
+    @workflow
+    def late(run: Run) -> int:
+        answered.set()
+        early.join(30)
+        return run.perform(reserve(units=1), key="k")
+
+    engine = Engine(memory, workflows=[nothing, late])
+    monkeypatch.setattr(memory, "holds", slow)
+    early = threading.Thread(target=engine.run, args=("early", nothing))
+    early.start()
+    assert read.wait(30)
+    Engine(memory).hold_contract(contract.digest, by="ann", reason="the supplier doubles orders")
+    with engine, pytest.raises(errors.EffectInDoubt) as stopped:
+        engine.run("late", late)
+    assert (stopped.value.reason, dict(shop.sent)) == (ParkingReason.HELD, {})
 
 
 def test_a_held_contract_reaches_a_worker_in_the_middle_of_its_run(memory: Journal) -> None:

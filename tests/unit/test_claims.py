@@ -88,7 +88,7 @@ class Watch:
         return World(
             workflows={}, budget=Budget(), lease=Lease(), wait_for_owner=self.wait_for_owner, token=self._token, identify=Owner,
             proven_dead=lambda owner: self.dead and owner == OTHER, raise_mark=lambda at_us: None, hold=lambda row: None,
-            drop=lambda row: None, held_contracts=frozenset, hear=lambda held: None,
+            drop=lambda row: None, held_contracts=frozenset, hearing=lambda: lambda held: None,
         )  # fmt: skip
 
     def _token(self) -> str:

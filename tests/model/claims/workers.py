@@ -157,7 +157,7 @@ class Workers:
             hold=seen.hold,
             drop=seen.drop,
             held_contracts=frozenset,
-            hear=lambda _held: None,
+            hearing=lambda: lambda _held: None,
         )
         if seen.name == self._operator:
             return self._fencing(world)

@@ -144,6 +144,16 @@ def test_a_renewal_hears_which_contracts_are_held_and_which_no_more() -> None:
     kept.close()
 
 
+def test_an_answer_to_who_asked_earlier_takes_back_nothing_that_was_heard_since() -> None:
+    kept = leases(Renewing())
+    early, late = kept.hearing(), kept.hearing()
+    late(frozenset({"c"}))
+    early(frozenset())
+    assert kept.held_contracts() == {"c"}
+    kept.hearing()(frozenset())
+    assert kept.held_contracts() == frozenset()
+
+
 def test_a_store_that_cannot_be_read_releases_no_contract_and_ends_no_lease() -> None:
     journal = Listening()
     journal.add_hold(Hold("payments", True, "ann", "stop", 1, "t1"))
