@@ -274,10 +274,12 @@ class SyncSession:
             for worker in workers:
                 worker.join()
         except BaseException:  # an interrupt cannot break off a call in another thread; raised again once all have ended
-            branching.break_off()
-            for worker in workers:
-                if worker.ident is not None:
-                    worker.join()
+            begun = [worker for worker in workers if worker.ident is not None]
+            branching.break_off(len(workers) - len(begun))
+            for work in (work for work, worker in zip(works, workers, strict=True) if worker not in begun):
+                work.close()
+            for worker in begun:
+                worker.join()
             raise
 
     def _run(self, branch: str) -> Run:

@@ -14,7 +14,7 @@ import pytest
 from recovery import AsyncEngine, AsyncRun, Call, Engine, Riding, Run, Status, effect, workflow
 from recovery.drivers.asking import Progress, Surroundings
 from recovery.drivers.asynchronous import AsyncDriver
-from recovery.drivers.strands import Lock, Threads
+from recovery.drivers.strands import Lock, Strand, Threads
 from recovery.ports import Journal
 
 from .world import QUICK, keyed, once
@@ -168,6 +168,15 @@ def test_a_lease_that_cannot_be_kept_alive_gives_the_run_up(
         assert "recovery-leases" in {thread.name for thread in set(threading.enumerate()) - before}
 
 
+class Interrupted(Engine):
+    """Runs on strands of the test's."""
+
+    strands: Threads = Threads()
+
+    def surroundings(self, progress: Progress | None = None) -> Surroundings:
+        return replace(super().surroundings(progress), strands=self.strands)
+
+
 class Striking(Threads):
     """Threads in whose locks an interrupt strikes, once: when the one that is left as the `left`th was let go of, or before the procedure under it goes on."""
 
@@ -204,21 +213,78 @@ class Struck:
 def test_an_interrupt_between_two_operations_gives_the_run_up(before: bool) -> None:
     """In our own code, while the procedure of a run stands still: nobody else would tell that it is to end."""
 
-    class Interrupted(Engine):
-        striking: Threads = Threads()
-
-        def surroundings(self, progress: Progress | None = None) -> Surroundings:
-            return replace(super().surroundings(progress), strands=self.striking)
-
     order = order_that_leaves("nowhere", lambda: None)
     with Interrupted("memory://", workflows=[order], budget=QUICK) as engine:
+        moment = 0
         for moment in range(1, 200):
-            engine.striking = Striking(moment, before=before)
+            engine.strands = Striking(moment, before=before)
             try:
                 engine.run(f"r{moment}", order, key=f"{moment}")
                 break
             except KeyboardInterrupt:
-                engine.striking = Threads()
+                engine.strands = Threads()
             assert all(info.owner is None or info.status.settled for info in engine.list()), moment
             assert engine.run(f"r{moment}", order, key=f"{moment}") == 2
         assert 20 < moment < 199
+
+
+class Unbegun(Threads):
+    """Threads of which the third is not begun: an interrupt strikes in front of it."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    def strand(self, work: Callable[..., Any], *args: Any) -> Strand:
+        self.made += 1
+        return Never(target=work, args=args) if self.made == 3 else super().strand(work, *args)
+
+
+class Never(threading.Thread):
+    def start(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_in_front_of_a_branch_keeps_no_other_one_waiting() -> None:
+    """A replay lets the steps of branches return in turn, and the first turn is that of one which is not begun."""
+    last, came, returned = threading.Event(), list[str](), list[int]()
+
+    @effect(keyed())
+    def book(call: Call, *, number: int) -> int:
+        if number < 2:
+            assert last.wait(30)
+        return number
+
+    @workflow
+    def order(run: Run) -> list[int]:
+        def one(branch: Run, number: int) -> int:
+            booked = branch.perform(book(number=number))
+            if number == 2:
+                last.set()
+            branch.perform(book(number=number + 10))
+            returned.append(number)
+            return booked
+
+        booked = run.map(one, range(3), limit=3)
+        if not came:
+            raise KeyboardInterrupt
+        return booked
+
+    with Interrupted("memory://", workflows=[order], budget=QUICK) as engine:
+        with pytest.raises(KeyboardInterrupt):
+            engine.run("r", order)
+        returned.clear()
+
+        def interrupted() -> None:
+            try:
+                engine.run("r", order)
+            except KeyboardInterrupt:
+                came.append("interrupted")
+
+        engine.strands = Unbegun()
+        replaying = threading.Thread(target=interrupted, daemon=True)
+        replaying.start()
+        replaying.join(30)
+        assert came == ["interrupted"]
+        assert returned == []
+        engine.strands = Threads()
+        assert engine.run("r", order) == [0, 1, 2]
