@@ -42,6 +42,9 @@ class Ahead:
         try:
             if self._file is None:
                 self._file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+                if not _open_elsewhere(self._file):  # of a database that has taken the place of ours: not our log to write
+                    self._over = True
+                    return
             size = os.fstat(self._file).st_size
             if size not in {0, self._end}:  # less: somebody has cut it
                 self._end = size
@@ -64,3 +67,14 @@ class Ahead:
         if file is not None:
             with suppress(OSError):
                 os.close(file)
+
+
+def _open_elsewhere(file: int) -> bool:
+    """Whether this process has the same file open once more, as it has SQLite's log. Raises OSError."""
+    ours = os.fstat(file)
+    for name in Path("/dev/fd").iterdir():
+        if (other := int(name.name)) != file:
+            with suppress(OSError):  # that of the listing itself
+                if os.path.samestat(os.fstat(other), ours):
+                    return True
+    return False

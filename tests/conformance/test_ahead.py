@@ -6,6 +6,8 @@ import errno
 import os
 import shutil
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -93,43 +95,48 @@ def test_without_room_everything_goes_on(path: Path, monkeypatch: pytest.MonkeyP
     journal.close()
 
 
+@contextmanager
+def log_with(log: Path, content: bytes) -> Iterator[Path]:
+    """A log that this process has open, as SQLite has."""
+    log.write_bytes(content)
+    with log.open("rb"):
+        yield log
+
+
 def test_room_ends_where_the_log_begins_anew(tmp_path: Path) -> None:
-    log = tmp_path / "a.db-wal"
-    log.write_bytes(b"x" * 100)
-    room = Ahead(tmp_path / "a.db", 2 * LEAST)
-    room.make()
-    assert log.stat().st_size == LEAST + 4096 - LEAST % 4096
-    room.make()
-    assert log.read_bytes() == b"x" * 100 + bytes(log.stat().st_size - 100)
-    with log.open("ab") as file:
-        file.write(b"y" * LEAST)
-    size = log.stat().st_size
-    room.make()
-    assert log.stat().st_size == size
-    room.drop()
-    big = Ahead(tmp_path / "b.db", 100 * MOST)
-    grown = tmp_path / "b.db-wal"
-    grown.write_bytes(b"x" * 5 * MOST)
-    big.make()
-    assert grown.stat().st_size == 6 * MOST
-    big.drop()
+    with log_with(tmp_path / "a.db-wal", b"x" * 100) as log:
+        room = Ahead(tmp_path / "a.db", 2 * LEAST)
+        room.make()
+        assert log.stat().st_size == LEAST + 4096 - LEAST % 4096
+        room.make()
+        assert log.read_bytes() == b"x" * 100 + bytes(log.stat().st_size - 100)
+        with log.open("ab") as file:
+            file.write(b"y" * LEAST)
+        size = log.stat().st_size
+        room.make()
+        assert log.stat().st_size == size
+        room.drop()
+    with log_with(tmp_path / "b.db-wal", b"x" * 5 * MOST) as grown:
+        big = Ahead(tmp_path / "b.db", 100 * MOST)
+        big.make()
+        assert grown.stat().st_size == 6 * MOST
+        big.drop()
 
 
 def test_room_that_another_process_has_made_will_do(tmp_path: Path) -> None:
-    log = tmp_path / "a.db-wal"
-    log.write_bytes(b"x" * 10_000)
-    one, other = Ahead(tmp_path / "a.db", 100 * MOST), Ahead(tmp_path / "a.db", 100 * MOST)
-    one.make()
-    size = log.stat().st_size
-    for room in (other, one, other):
-        room.make()
-    assert log.stat().st_size == size
-    with log.open("ab") as file:
-        file.write(b"x" * 10)
-    other.make()
-    assert log.stat().st_size > size + 10
-    one.drop()
-    other.drop()
+    with log_with(tmp_path / "a.db-wal", b"x" * 10_000) as log:
+        one, other = Ahead(tmp_path / "a.db", 100 * MOST), Ahead(tmp_path / "a.db", 100 * MOST)
+        one.make()
+        size = log.stat().st_size
+        for room in (other, one, other):
+            room.make()
+        assert log.stat().st_size == size
+        with log.open("ab") as file:
+            file.write(b"x" * 10)
+        other.make()
+        assert log.stat().st_size > size + 10
+        one.drop()
+        other.drop()
 
 
 def test_an_empty_log_and_none_are_left_alone(tmp_path: Path) -> None:
@@ -137,10 +144,24 @@ def test_an_empty_log_and_none_are_left_alone(tmp_path: Path) -> None:
     room.make()
     assert not (tmp_path / "a.db-wal").exists()
     room.drop()
-    (tmp_path / "a.db-wal").touch()
-    room.make()
-    assert (tmp_path / "a.db-wal").stat().st_size == 0
-    room.drop()
+    with log_with(tmp_path / "a.db-wal", b"") as empty:
+        room.make()
+        assert empty.stat().st_size == 0
+        room.drop()
+
+
+def test_the_log_of_a_database_that_has_taken_the_place_of_ours_is_left_alone(path: Path, tmp_path: Path) -> None:
+    """Whoever replaces the file under a running process gets no zeros into a log whose lock we do not hold."""
+    journal = open_journal(f"sqlite:///{path}")
+    opened(journal)
+    room_of(journal).drop()  # as before its first look
+    log_of(path).unlink()
+    log_of(path).write_bytes(b"x" * 10_000)
+    appends(journal, "run-1", 3)
+    assert log_of(path).read_bytes() == b"x" * 10_000
+    assert room_of(journal)._over
+    log_of(path).unlink()
+    journal.close()
 
 
 def test_a_log_that_was_cut_gets_room_again(path: Path) -> None:
