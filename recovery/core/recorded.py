@@ -171,9 +171,6 @@ class EffectStep:
         """How many attempts may be spent by a person's order; 0 without one."""
         return max((order.attempts or 0 for order in self.overrides), default=0)
 
-    def replies_of(self, attempt: int) -> list[Observation]:
-        return [noted.observation for noted in self.observations if noted.observation.attempt == attempt]
-
 
 _READ: Final = frozenset({"intent", "attempts", "observations", "verdicts", "settled", "overrides", "heard"})
 """What of an effect is read once it is asked for."""

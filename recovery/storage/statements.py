@@ -100,8 +100,6 @@ FENCE: Final = (
 )
 """The compare-and-set that an append stands on. No row: nothing of the member may be written."""
 
-INSERT_ROWS: Final = sa.insert(journal)
-
 _last = sa.select(sa.func.max(hold.c.number)).group_by(hold.c.subject)
 HOLDS: Final = sa.select(hold).where(hold.c.number.in_(_last), hold.c.held).order_by(hold.c.number)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from recovery.core.contracts import Deletion, Kind, Replay
-from recovery.core.entries import AnswerKind, Attempt, OutcomeKind, Settled, Source
+from recovery.core.entries import AnswerKind, Attempt, Observation, OutcomeKind, Settled, Source
 from recovery.core.history import EffectStep
 from tests.model.environment import Fields, executions, items_applied
 from tests.model.states import Stage, State, happened
@@ -98,7 +98,7 @@ def _check_unanswered(step: EffectStep, stretch: Stretch, now: int) -> None:
     if stretch.ends not in {"send", "close", "cancel"} or stretch.attempt is None or stretch.attempt.purpose == "send":
         return
     for attempt in step.attempts[:-1]:
-        if attempt.purpose != "send" and not step.replies_of(attempt.number) and now < attempt.send_until_us:
+        if attempt.purpose != "send" and not _replies_to(step, attempt) and now < attempt.send_until_us:
             raise Violated(f"I7: attempt {attempt.number} may still be answered, and another {stretch.ends} follows")
 
 
@@ -145,8 +145,12 @@ def _check_word(before: State, step: EffectStep) -> None:
         raise Violated(f"authority: nothing was sent, by proof, and an operator's word makes it {step.settled.outcome.value}")
 
 
+def _replies_to(step: EffectStep, attempt: Attempt) -> list[Observation]:
+    return [noted.observation for noted in step.observations if noted.observation.attempt == attempt.number]
+
+
 def _said(step: EffectStep, attempt: Attempt) -> set[AnswerKind]:
-    return {reply.answer.kind for reply in step.replies_of(attempt.number)}
+    return {reply.answer.kind for reply in _replies_to(step, attempt)}
 
 
 # -- that it ends ------------------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ def put(there: SqlJournal, stored: Stored) -> None:
         columns = {name: getattr(row, name) for name in _COPIED}
         columns |= {"status": row.status.value, "epoch_incarnation": row.epoch.incarnation, "epoch_n": row.epoch.n}
         number = connection.execute(sa.insert(run).values(**columns, **owner).returning(run.c.number)).scalar_one()
-        connection.execute(say.INSERT_ROWS, [say.row_columns(each) | {"run": number} for each in stored.rows])
+        connection.execute(sa.insert(journal), [say.row_columns(each) | {"run": number} for each in stored.rows])
         for digest, body in stored.contracts:
             connection.execute(sa.insert(contract).values(digest=digest, body=body))
             connection.execute(sa.insert(run_contract).values(run=number, digest=digest))

@@ -132,13 +132,6 @@ def test_late_evidence_stands_outside_the_chain() -> None:
     assert history.length == 3
 
 
-def test_replies_are_those_of_one_attempt() -> None:
-    second = replace(ATTEMPT, number=2)
-    effect = fold("run-1", [OPENED, INTENT, ATTEMPT, second, REPLY, PROBE, replace(REPLY, attempt=2)]).effects[0]
-    assert effect.replies_of(1) == [REPLY]
-    assert effect.replies_of(2) == [replace(REPLY, attempt=2)]
-
-
 def test_unsettled_effects_are_the_ones_to_recover() -> None:
     other = replace(INTENT, step="b#1")
     history = fold("run-1", [OPENED, INTENT, other, SETTLED])
