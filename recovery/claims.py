@@ -21,8 +21,7 @@ from recovery.core.policy import Budget, Lease, Riding
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered
 from recovery.definitions.registry import Workflows
-from recovery.ports import Hold, Journal, Message, Owner, RunRow
-from recovery.several import Stored
+from recovery.ports import Claiming, Hold, Journal, Message, Owner, RunRow, Stored
 from recovery.storage.reading import Loaded, Parts, assembled, read
 from recovery.storage.resting import Sealing, is_digest, sealing_of
 from recovery.vaults import Vault
@@ -265,7 +264,7 @@ async def held_while(world: World, row: RunRow, work: Callable[[], Awaitable[T]]
                 await Use(lambda journal: _release(journal, row.run_id, token, row.epoch, due_us))
 
 
-def let_go(world: World, journal: Journal, row: RunRow) -> None:
+def let_go(world: World, journal: Claiming, row: RunRow) -> None:
     """Give up a run that was claimed with others and not brought on, as it was."""
     assert row.owner is not None
     world.drop(row)
@@ -279,7 +278,7 @@ def _give_up(journal: Journal, run_id: str, token: str) -> None:
         _release(journal, run_id, token, row.epoch)
 
 
-def _release(journal: Journal, run_id: str, token: str, epoch: Epoch, due_us: int | None = None) -> None:
+def _release(journal: Claiming, run_id: str, token: str, epoch: Epoch, due_us: int | None = None) -> None:
     """Best effort on the way out: where it fails, the dead process or the ended lease says the same."""
     try:
         journal.release(run_id, token, epoch, due_us)

@@ -21,7 +21,7 @@ from recovery.core.operations import Now, Use
 from recovery.crashpoints import around
 from recovery.definitions.listing import ReceiptRow
 from recovery.operators.claiming import keepable
-from recovery.ports import Evidence, Journal
+from recovery.ports import Evidence, Reading, Telling
 from recovery.storage.listing import listed
 
 KIND: Final = "restored"
@@ -83,7 +83,7 @@ async def declare(by: str, reason: str) -> Declared:
     return Declared(restoration=restoration, unsettled=unsettled)
 
 
-def restorations(journal: Journal) -> list[Restoration]:
+def restorations(journal: Telling) -> list[Restoration]:
     """Every declaration, oldest first, those included that were cut short before the incarnation rose."""
     found = []
     for item in journal.evidence(""):
@@ -104,7 +104,7 @@ async def unknown_keys(environment: str, scope: str, rows: Iterable[ReceiptRow])
     ]
 
 
-def _unsettled(journal: Journal) -> tuple[str, ...]:
+def _unsettled(journal: Reading) -> tuple[str, ...]:
     """Those whose own row cannot be read included: nobody can tell that they ended."""
     found: list[str] = []
     while page := listed(journal, statuses=OPEN, limit=PAGE, after=found[-1] if found else ""):

@@ -34,7 +34,7 @@ from recovery.core.entries import (
 from recovery.core.errors import ListenerAhead, RunNotFound
 from recovery.core.ids import ROOT, branch_of
 from recovery.core.operations import Now, Poll, Use
-from recovery.ports import Journal
+from recovery.ports import Journal, Reading
 from recovery.storage.reading import Loaded, read
 
 
@@ -129,7 +129,7 @@ def _behind(run_id: str, after: int, journal: Journal) -> Heard:
     return Heard(tuple(events), over=loaded.history.ended is not None)
 
 
-def _has_more(run_id: str, after: int, journal: Journal) -> bool:
+def _has_more(run_id: str, after: int, journal: Reading) -> bool:
     row = journal.find(run_id)
     return row is None or row.head != after
 

@@ -15,7 +15,7 @@ from recovery import texts
 from recovery.core.entries import Status
 from recovery.core.errors import JournalCorrupt, RunForgotten
 from recovery.core.history import History
-from recovery.ports import Journal
+from recovery.ports import Journal, Reading
 from recovery.storage.reading import read
 
 MEMBERS_MAX: Final = 1000
@@ -39,12 +39,12 @@ class Member:
     children: tuple[Member, ...] = ()
 
 
-def parents_of(journal: Journal, run_ids: Sequence[str]) -> dict[str, str]:
+def parents_of(journal: Reading, run_ids: Sequence[str]) -> dict[str, str]:
     """The parent of each of these runs that has one, as its first entry says: not verified, and none where that cannot be read."""
     return dict(_named(journal, run_ids))
 
 
-def _named(journal: Journal, run_ids: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _named(journal: Reading, run_ids: Sequence[str]) -> Iterator[tuple[str, str]]:
     for start in range(0, len(run_ids), _AT_ONCE):
         with suppress(JournalCorrupt):
             for run_id, row in journal.first_rows(run_ids[start : start + _AT_ONCE]).items():

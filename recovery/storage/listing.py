@@ -13,7 +13,7 @@ from typing import Final
 from recovery import logs
 from recovery.core.entries import Status
 from recovery.core.errors import JournalCorrupt
-from recovery.ports import Journal, RunRow
+from recovery.ports import Reading, RunRow
 
 _log: Final = logs.logger("storage")
 
@@ -27,7 +27,7 @@ class Damaged:
 
 
 def listed(
-    journal: Journal, *, limit: int, after: str = "", statuses: Sequence[Status] | None = None, reason: str | None = None
+    journal: Reading, *, limit: int, after: str = "", statuses: Sequence[Status] | None = None, reason: str | None = None
 ) -> list[RunRow | Damaged]:
     """Up to `limit` runs behind `after`, by id. Fewer: there are no more. Raises JournalCorrupt where what is damaged has no name to go on
     from."""
@@ -55,7 +55,7 @@ def log_damaged(run: Damaged) -> None:
 
 
 def readable(
-    journal: Journal,
+    journal: Reading,
     on_damaged: Callable[[Damaged], None],
     *,
     limit: int,

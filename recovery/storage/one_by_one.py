@@ -1,6 +1,6 @@
 """One by one: many runs at once on a journal to which one after the other is as good.
 
-Owns what `several.Several` says in terms of a journal's single methods. Knows no store. Invariant: it does nothing that those do not do.
+Owns what `ports` say of many runs in terms of a journal's single methods. Knows no store. Invariant: it does nothing that those do not do.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from recovery.core.errors import JournalCorrupt, StoreDamaged
-from recovery.several import Stored
+from recovery.ports import Stored
 
 if TYPE_CHECKING:
     from recovery.ports import Journal, Owner, RunRow

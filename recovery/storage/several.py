@@ -15,8 +15,7 @@ from sqlalchemy import bindparam
 
 from recovery.core.chain import Row
 from recovery.core.errors import JournalCorrupt
-from recovery.ports import Evidence, Owner, RunRow
-from recovery.several import Stored
+from recovery.ports import Evidence, Owner, RunRow, Stored
 from recovery.storage import claiming
 from recovery.storage import statements as say
 from recovery.storage.schema import contract, evidence, inbox, journal, run_contract

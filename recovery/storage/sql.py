@@ -28,10 +28,10 @@ from recovery.ports import (
     Owner,
     RunRow,
     Scheduled,
+    Stored,
     Stub,
     Wanted,
 )
-from recovery.several import Stored
 from recovery.storage import claiming, due, inbox, payloads, quotas, schedules, several
 from recovery.storage import statements as say
 from recovery.storage.bell import Bell

@@ -12,8 +12,7 @@ import sqlalchemy as sa
 
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
-from recovery.ports import Evidence, Fenced, Journal, Message, Owner, RunRow, Stub
-from recovery.several import Stored
+from recovery.ports import Evidence, Fenced, Journal, Message, Owner, RunRow, Stored, Stub
 from recovery.storage import open_journal
 from tests.conformance.making import appended, member, opened, owner, raise_incarnation
 
