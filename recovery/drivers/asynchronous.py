@@ -323,17 +323,17 @@ class AsyncSession:
         return self._driven(step, procedure)
 
     async def _decided(self, step: str, deciding: Deciding) -> Any:
-        if (given := self._session.replays.decided(step, deciding)) is not None:
+        if (given := self._session.replays.decided(self._session, step, deciding)) is not None:
             return given.value
         return await self._driven(step, lambda step: self._session.decide(step, deciding))
 
     async def _performed(self, step: str, bound: Bound[Any], key: str | None) -> Any:
-        if (given := self._session.replays.given(step, bound, key)) is not None:
+        if (given := self._session.replays.given(self._session, step, bound, key)) is not None:
             return given.value
         return await self._driven(step, lambda step: self._session.perform(step, bound, key))
 
     async def _attempted(self, step: str, bound: Bound[Any], key: str | None) -> Applied[Any] | Rejected:
-        if (given := self._session.replays.given(step, bound, key)) is not None:
+        if (given := self._session.replays.given(self._session, step, bound, key)) is not None:
             return given
         return await self._driven(step, lambda step: self._session.attempt(step, bound, key))
 

@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Replays:
-    """What is asked for as the forms of a run's intents say, by form: the requests of one effect, but for what differs from step to step."""
+    """What is asked for as the forms of a run's intents say, by form: the requests of one effect, but for what differs from step to step. It is told of its
+    session and does not keep it: each settled run would be a circle that only a garbage collection ends."""
 
-    session: Session
     _known: dict[int, tuple[Asking, Request]] = field(default_factory=dict)
 
-    def given(self, step: str, bound: Bound[Any], key: str | None) -> Applied[Any] | None:
+    def given(self, session: Session, step: str, bound: Bound[Any], key: str | None) -> Applied[Any] | None:
         """The recorded value of a step that has just begun, and has ended by that; None where it is to be asked for in the way of every step."""
-        machine = self.session.machine
+        machine = session.machine
         recorded = machine.history.steps.get(step)
         if not isinstance(recorded, EffectStep) or (unread := recorded.unread) is None or (giving := unread.giving) is None:
             return None
         try:
-            if self._disturbed(step) or (alike := self._asked(step, unread, bound, key)) is None:
+            if _disturbed(session, step) or (alike := self._asked(session, step, unread, bound, key)) is None:
                 return None
             value = bound.effect.decode_value(giving.value(step, unread.given))
         except ValueUnreadable:
@@ -59,11 +59,12 @@ class Replays:
         machine.passed(step)
         return Applied(value)
 
-    def decided(self, step: str, deciding: Deciding) -> Applied[Any] | None:
+    @staticmethod
+    def decided(session: Session, step: str, deciding: Deciding) -> Applied[Any] | None:
         """The same of a decision that has just begun: one of a function that was made from these very arguments, by the same versions of their models."""
-        machine = self.session.machine
+        machine = session.machine
         recorded = machine.history.steps.get(step)
-        if not isinstance(recorded, DecisionStep) or deciding.retry is not None or self._disturbed(step):
+        if not isinstance(recorded, DecisionStep) or deciding.retry is not None or _disturbed(session, step):
             return None
         decision = recorded.decision
         if decision.form or decision.error or decision.fingerprint != deciding.fingerprint:
@@ -78,9 +79,9 @@ class Replays:
         machine.finish(step)
         return Applied(value)
 
-    def _asked(self, step: str, unread: Unread, bound: Bound[Any], key: str | None) -> Request | None:
+    def _asked(self, session: Session, step: str, unread: Unread, bound: Bound[Any], key: str | None) -> Request | None:
         """What the request of a step has in common with others, if it is asked for as it is recorded."""
-        session, effect, asking = self.session, bound.effect, unread.asking
+        effect, asking = bound.effect, unread.asking
         known = self._known.get(id(asking))
         if known is None or known[1].definition is not effect:
             if not _asks_for(asking, effect):
@@ -99,19 +100,20 @@ class Replays:
         )
         return known[1] if as_recorded else None
 
-    def _disturbed(self, step: str) -> bool:
-        """Whether something is going on that a step has to heed, or somebody wants no step to go the short way."""
-        session, machine = self.session, self.session.machine
-        mail = machine.mail
-        return bool(
-            not machine.straight
-            or machine.history.overrides
-            or machine.in_turn(step)
-            or mail.approved
-            or mail.used
-            or session.stretches.open
-            or machine.heard()
-        )
+
+def _disturbed(session: Session, step: str) -> bool:
+    """Whether something is going on that a step has to heed, or somebody wants no step to go the short way."""
+    machine = session.machine
+    mail = machine.mail
+    return bool(
+        not machine.straight
+        or machine.history.overrides
+        or machine.in_turn(step)
+        or mail.approved
+        or mail.used
+        or session.stretches.open
+        or machine.heard()
+    )
 
 
 def _asks_for(asking: Asking, effect: Effect[..., Any]) -> bool:

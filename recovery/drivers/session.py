@@ -86,11 +86,10 @@ class Session:
     machine: Machine
     namespace: str
     stretches: Stretches = field(init=False)
-    replays: Replays = field(init=False)
+    replays: Replays = field(init=False, default_factory=Replays)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stretches", Stretches(self.machine))
-        object.__setattr__(self, "replays", Replays(self))
 
     @property
     def run_id(self) -> str:

@@ -175,7 +175,7 @@ class SyncSession:
         refuse_async(deciding.is_async, "decision", name)
         with self._driver.pure:
             step = self._session.machine.begin(name, self._branch)
-            given = self._session.replays.decided(step, deciding)
+            given = self._session.replays.decided(self._session, step, deciding)
         return self._carried_out(step, lambda step: self._session.decide(step, deciding)) if given is None else given.value
 
     def perform(self, bound: Bound[Any], key: str | None, name: str | None, retry: Retry | None) -> Any:
@@ -295,7 +295,7 @@ class SyncSession:
         """An effect's step, and what it is given where it is only replayed."""
         with self._driver.pure:
             step = self._session.machine.begin(name, self._branch)
-            return step, self._session.replays.given(step, bound, key)
+            return step, self._session.replays.given(self._session, step, bound, key)
 
     def _carried_out(self, step: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:
         machine, pure = self._session.machine, self._driver.pure
