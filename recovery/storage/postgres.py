@@ -8,9 +8,8 @@ later waits for its row lock. Reading the epoch first, or joining it into the IN
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -39,8 +38,12 @@ from recovery.storage.schema import (
 from recovery.storage.schema import run as run_table
 from recovery.storage.sessions import Sessions, connecting
 from recovery.storage.single import single_at
+from recovery.storage.staying import numbered
 from recovery.storage.urls import Address
 from recovery.storage.version import schema_version
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGresult
 
 for _index, _predicate in (
     (run_open, OPEN_PREDICATE),
@@ -169,7 +172,7 @@ class PostgresDatabase:
         self._address = address
         self._tables = tables_at(address.place)
         self._single = single_at(address.place)
-        self._append, self._open = (_as_the_driver_says(str(self._tables.statement(each))) for each in (APPEND, _OPEN_ALL))
+        self._append, self._open = (numbered(str(self._tables.statement(each))) for each in (APPEND, _OPEN_ALL))
         engine = address.lent or connecting(address.url, self.url)
         self._sessions = Sessions(engine, self.url, self._tables, shared=address.lent is not None)
         self._ready = False
@@ -202,8 +205,8 @@ class PostgresDatabase:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def open_together(self, batch: Sequence[NewRun]) -> int | None:
-        rows = self._sessions.bare(self._open, _opening(batch))
-        return rows[0][0] if rows else None
+        found = self._bare(self._open, _opening(batch))
+        return _number(found, 0) if found else None
 
     def open_run(self, new: NewRun) -> bool:
         with self.transaction() as connection:
@@ -235,10 +238,16 @@ class PostgresDatabase:
     def _written_bare(self, batch: Sequence[Append], group: list[int]) -> set[int]:
         members = [batch[index] for index in group]
         if len(group) == 1 and (said := self._single.statement(members[0])) is not None:
-            return set(group) if self._sessions.bare(*said) else set()
+            found = self._sessions.bare(*said)
+            return set(group) if found and found.ntuples else set()
         if any(len(member.keys) > 1 or member.payloads or member.words for member in members):
             return set()
-        return {index for index, _ in self._sessions.bare(self._append, _parameters(batch, group)) or ()}
+        found = self._bare(self._append, _parameters(batch, group))
+        return {_number(found, at) for at in range(found.ntuples)} if found else set()
+
+    def _bare(self, statement: tuple[str, tuple[str, ...]], parameters: dict[str, str]) -> PGresult | None:
+        text, names = statement
+        return self._sessions.bare(text, [parameters[name].encode() for name in names])
 
     def tell_due(self, connection: sa.Connection, looks_us: int | None = None) -> None:
         notify(connection, self._address.place, looks_us)
@@ -292,10 +301,9 @@ class PostgresDatabase:
             return set(written)
 
 
-def _as_the_driver_says(statement: str) -> str:
-    """A statement of Core's as psycopg takes it, short enough for it to keep what it made of it."""
-    lines = (line for line in statement.splitlines() if not line.strip().startswith("--"))
-    return re.sub(r":([a-z]+)\b", r"%(\1)s", " ".join(" ".join(lines).split()))
+def _number(found: PGresult, at: int) -> int:
+    """What stands first in a row."""
+    return int(found.get_value(at, 0) or b"")
 
 
 def _groups(batch: Sequence[Append]) -> Iterator[list[int]]:

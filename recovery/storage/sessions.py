@@ -7,9 +7,9 @@ transactions brings its settings and asserts them, and what was said in it is go
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -20,6 +20,9 @@ from recovery.storage.faults import translated
 from recovery.storage.leaving import leave
 from recovery.storage.place import Tables
 from recovery.storage.staying import Staying
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGresult
 
 # Bounds on silence: a peer that vanished must not hold a caller for the quarter of an hour that TCP would wait.
 _PATIENCE: Final = {
@@ -111,10 +114,10 @@ class Sessions:
         with self.transaction() as connection:
             yield connection
 
-    def bare(self, text: str, parameters: Any) -> list[tuple[Any, ...]] | None:
-        """The rows of one statement that is its own transaction, without what Core does anew for each execution. None: this cannot be, or failed; what
-        is safe to repeat as it stands is then said through Core, which finds out why. `%s` stands for a parameter."""
-        return None if self.shared else self._staying.rows(text, parameters)
+    def bare(self, text: str, values: Sequence[bytes | None]) -> PGresult | None:
+        """libpq's result of one statement that is its own transaction, without what Core and its driver do anew for each. None: this cannot be, or failed; what
+        is safe to repeat as it stands is then said through Core, which finds out why. `$1` stands for the first of `values`, which are texts."""
+        return None if self.shared else self._staying.result(text, values)
 
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:

@@ -7,34 +7,37 @@ key that is there already makes it match nothing; one that comes while the state
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from recovery.ports import Append
 from recovery.storage.place import Place, tables_at
+from recovery.storage.staying import numbered
 
 ROWS_MAX: Final = 8
 """Of a member that is written so: for each number of rows there is a text, which the driver has the server prepare."""
 
 _FENCE: Final = """
 WITH fence AS (
-UPDATE {run} AS run SET head = %s, head_digest = %s, status = %s, reason = %s, updated_at_us = %s,
-next_look_us = CASE WHEN %s THEN run.next_look_us ELSE %s END
-WHERE run.run_id = %s AND run.owner_token = %s AND run.epoch_incarnation = %s AND run.epoch_n = %s AND run.head = %s
+UPDATE {run} AS run SET head = :seq, head_digest = :digest, status = :status, reason = :reason, updated_at_us = :at_us,
+next_look_us = CASE WHEN :keeps_look THEN run.next_look_us ELSE :next_look_us END
+WHERE run.run_id = :run_id AND run.owner_token = :owner AND run.epoch_incarnation = :incarnation AND run.epoch_n = :n AND run.head = :head
 """
 
-_FREE: Final = "AND NOT EXISTS (SELECT FROM {key} AS key WHERE key.environment = %s AND key.scope = %s AND key.key = %s)"
+_FREE: Final = (
+    "AND NOT EXISTS (SELECT FROM {key} AS key WHERE key.environment = :environment AND key.scope = :scope AND key.key = :key)"
+)
 
 _TAKEN: Final = """
 , taken AS (
-INSERT INTO {key} (environment, scope, key, fingerprint, run_id, step) SELECT %s, %s, %s, %s, %s, %s FROM fence
+INSERT INTO {key} (environment, scope, key, fingerprint, run_id, step) SELECT :environment, :scope, :key, :fingerprint, :run_id, :key_step FROM fence
 ON CONFLICT DO NOTHING RETURNING 1)
 """
 
 _WRITTEN: Final = """
 , written AS (
 INSERT INTO {journal} (run, seq, kind, step, body, epoch_incarnation, epoch_n, token, digest)
-SELECT fence.number, e.seq, e.kind, e.step, e.body, CAST(%s AS bigint), CAST(%s AS bigint), CAST(%s AS text), e.digest
-FROM fence CROSS JOIN (VALUES :rows) AS e (seq, kind, step, body, digest))
+SELECT fence.number, CAST(:head AS bigint) + e.behind, e.kind, e.step, e.body, CAST(:incarnation AS bigint), CAST(:n AS bigint), :token, e.digest
+FROM fence CROSS JOIN (VALUES :rows) AS e (behind, kind, step, body, digest))
 """
 
 
@@ -45,34 +48,43 @@ class Single:
         self._tables = tables_at(place)
         self._texts: dict[tuple[int, bool], str] = {}
 
-    def statement(self, member: Append) -> tuple[str, tuple[Any, ...]] | None:
-        """What writes this member and then returns one row; None: it takes more than that."""
+    def statement(self, member: Append) -> tuple[str, list[bytes | None]] | None:
+        """What writes this member and then gives one row, with its values; None: it takes more than that."""
         if member.payloads or member.words or member.contracts or len(member.keys) > 1 or len(member.rows) > ROWS_MAX:
             return None
         kind = (len(member.rows), bool(member.keys))
-        return self._texts.get(kind) or self._text(*kind), _parameters(member)
+        return self._texts.get(kind) or self._text(*kind), _values(member)
 
     def _text(self, rows: int, keyed: bool) -> str:
-        written = _WRITTEN.replace(":rows", ", ".join(["(CAST(%s AS bigint), %s, %s, %s, %s)"] * rows))
+        said = ", ".join(f"({at}, :kind{at}, :step{at}, :body{at}, :digest{at if at < rows else ''})" for at in range(1, rows + 1))
+        written = _WRITTEN.replace(":rows", said)
         parts = (
             [_FENCE, _FREE, "RETURNING run.number)", _TAKEN, written, "SELECT 1 / (SELECT count(*) FROM taken) FROM fence"]
             if keyed
             else [_FENCE, "RETURNING run.number)", written, "SELECT 1 FROM fence"]
         )
-        text = self._texts[rows, keyed] = " ".join(self._tables.written("".join(parts)).split())
+        text, _ = numbered(self._tables.written("".join(parts)))
+        self._texts[rows, keyed] = text
         return text
 
 
 single_at: Final = cache(Single)
 
 
-def _parameters(member: Append) -> tuple[Any, ...]:
-    last, epoch = member.rows[-1], member.epoch
-    becomes = (last.seq, last.digest, member.status.value, member.reason, member.at_us, member.keeps_look, member.next_look_us)
-    held = (member.run_id, member.owner, epoch.incarnation, epoch.n, member.head)
-    keys: tuple[Any, ...] = ()
+def _values(member: Append) -> list[bytes | None]:
+    """In the order in which the statement names them for the first time."""
+    last, epoch, look = member.rows[-1], member.epoch, member.next_look_us
+    values: list[bytes | None] = [
+        b"%d" % last.seq, last.digest.encode(), member.status.value.encode(), member.reason.encode(), b"%d" % member.at_us,
+        b"t" if member.keeps_look else b"f", None if look is None else b"%d" % look,
+        member.run_id.encode(), member.owner.encode(), b"%d" % epoch.incarnation, b"%d" % epoch.n, b"%d" % member.head,
+    ]  # fmt: skip
     for claim in member.keys:
-        place = (claim.environment, claim.scope, claim.key)
-        keys = (*place, *place, claim.fingerprint, member.run_id, claim.step)
-    rows = [part for row in member.rows for part in (row.seq, row.kind, row.step, row.body, row.digest)]
-    return (*becomes, *held, *keys, epoch.incarnation, epoch.n, last.token, *rows)
+        values += (
+            claim.environment.encode(), claim.scope.encode(), claim.key.encode(), claim.fingerprint.encode(), claim.step.encode(),
+        )  # fmt: skip
+    values.append(last.token.encode())
+    for row in member.rows:
+        values += (row.kind.encode(), row.step.encode(), row.body.encode(), row.digest.encode())
+    values.pop()  # the last one's is there already
+    return values

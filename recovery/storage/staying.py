@@ -1,25 +1,34 @@
-"""Staying: one connection to a server that stays with whoever commits, with its cursor.
+"""Staying: one connection to a server that stays with whoever commits, and the server's own statements on it.
 
-Owns when it is taken out of the pool and put back: to do that for each statement costs more than to say it. Knows no statement. Invariants: it is used by one
-caller at a time, and any other one takes one of the pool's; each statement on it is its own transaction; one that failed, or was broken off, is used for
-nothing more.
+Owns when it is taken out of the pool and put back, and how a statement is said on it: by the library below the driver, whose cursor reads the text and
+every value anew each time. Knows no statement. Invariants: it is used by one caller at a time, and any other one takes one of the pool's; each statement on
+it is its own transaction, prepared when it is said for the first time; one that failed, or was broken off, is used for nothing more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import psycopg
 import sqlalchemy as sa
+from psycopg import generators
+from psycopg.pq import ExecStatus
 
 from recovery.storage.leaving import keep
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGresult
+
+_PREPARED: Final = "recovery: prepared"
 
 
 class _One(NamedTuple):
     fairy: Any  # the pool's hand on it
-    cursor: Any
+    driver: Any
     life: object  # of the pool, in which it was taken out
+    prepared: dict[str, bytes]  # the names of its statements, which it keeps wherever it is
 
 
 class Staying:
@@ -31,26 +40,25 @@ class Staying:
         self._idle: list[_One] = []
         self._life = object()
 
-    def rows(self, text: str, parameters: Any) -> list[tuple[Any, ...]] | None:
-        """Of one statement. None: it failed, or its answer was lost."""
+    def result(self, text: str, values: Sequence[bytes | None]) -> PGresult | None:
+        """What libpq has of one statement that gives rows. None: it failed, or its answer was lost."""
         one = self._taken()
         if one is None:
             return None
         try:
-            rows: list[tuple[Any, ...]] = one.cursor.execute(text, parameters).fetchall()
+            found = _said(one, text, values)
         except psycopg.Error:
-            one.fairy.invalidate()
-            return None
+            found = None
         except BaseException:  # an interruption: what it left of the connection is nobody's; raised again
             one.fairy.invalidate()
             raise
-        if one.life is not self._life:  # its pool was disposed of, and would keep it open
+        if found is None or one.life is not self._life:  # the latter: its pool was disposed of, and would keep it open
             one.fairy.invalidate()
         elif self._idle:
             _give_back(one)
         else:
             self._idle.append(one)
-        return rows
+        return found
 
     def close(self) -> None:
         """Give back what nobody uses, and have the rest given back after its use."""
@@ -77,13 +85,38 @@ class Staying:
             return None
         driver: Any = fairy.driver_connection
         driver.autocommit = True
-        return _One(fairy, driver.cursor(), self._life)
+        return _One(fairy, driver, self._life, fairy.info.setdefault(_PREPARED, {}))
+
+
+def numbered(text: str) -> tuple[str, tuple[str, ...]]:
+    """A statement that says `:name` for a value, on one line as the server takes it, and the names in the order of their numbers."""
+    lines = (line for line in text.splitlines() if not line.strip().startswith("--"))
+    numbers: dict[str, int] = {}
+
+    def numeral(found: re.Match[str]) -> str:
+        return f"${numbers.setdefault(found[1], len(numbers) + 1)}"
+
+    return re.sub(r":([a-z_0-9]+)\b", numeral, " ".join(" ".join(lines).split())), tuple(numbers)
+
+
+def _said(one: _One, text: str, values: Sequence[bytes | None]) -> PGresult | None:
+    server = one.driver.pgconn
+    name = one.prepared.get(text)
+    if name is None:
+        name = b"recovery_%d" % len(one.prepared)
+        server.send_prepare(name, text.encode())
+        [made] = one.driver.wait(generators.execute(server))
+        if made.status != ExecStatus.COMMAND_OK:
+            return None
+        one.prepared[text] = name
+    server.send_query_prepared(name, values)
+    found: PGresult = one.driver.wait(generators.execute(server))[-1]
+    return found if found.status == ExecStatus.TUPLES_OK else None
 
 
 def _give_back(one: _One) -> None:
     try:
-        one.cursor.close()
-        one.cursor.connection.autocommit = False
+        one.driver.autocommit = False
     except psycopg.Error:
         one.fairy.invalidate()
     one.fairy.close()  # to the pool

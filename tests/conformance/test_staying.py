@@ -28,7 +28,7 @@ def journal(postgres_url: str) -> Iterator[SqlJournal]:
 
 def staying(journal: SqlJournal) -> list[int]:
     """The server's processes behind the connections that stay."""
-    return [one.cursor.connection.info.backend_pid for one in journal._database._sessions._staying._idle]  # type: ignore[attr-defined]  # PostgreSQL's
+    return [one.driver.info.backend_pid for one in journal._database._sessions._staying._idle]  # type: ignore[attr-defined]  # PostgreSQL's
 
 
 def pool(journal: SqlJournal) -> sa.QueuePool:
@@ -75,10 +75,10 @@ def test_what_is_broken_off_leaves_nothing_behind(journal: SqlJournal, monkeypat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr(one.cursor.connection, "wait", interrupted)
+        broken.setattr(one.driver, "wait", interrupted)
         with pytest.raises(KeyboardInterrupt):
             journal.append([member(run)])
-    assert one.cursor.connection.closed
+    assert one.driver.closed
     assert staying(journal) == []
     now = journal.find(run.run_id)
     assert now is not None
@@ -93,7 +93,7 @@ def test_callers_at_the_same_time_have_one_each_and_one_stays(journal: SqlJourna
 
     def sleeping() -> None:
         lock.wait(WAIT_SECONDS)
-        came.append(sessions.bare(f"{WHO}, pg_advisory_lock_shared(7), pg_advisory_unlock_shared(7)", None))
+        came.append(sessions.bare(f"{WHO}, pg_advisory_lock_shared(7), pg_advisory_unlock_shared(7)", ()).get_value(0, 0))
 
     opened(journal)
     with psycopg.connect(
@@ -111,7 +111,6 @@ def test_callers_at_the_same_time_have_one_each_and_one_stays(journal: SqlJourna
         other.execute("SELECT pg_advisory_unlock(7)")
         for thread in threads:
             thread.join(WAIT_SECONDS)
-    pids = {row[0] for rows in came for row in rows}  # type: ignore[attr-defined]  # rows
-    assert len(pids) == 2
+    assert len(set(came)) == 2
     assert staying(journal) == []
     assert pool(journal).checkedout() == 0

@@ -114,7 +114,7 @@ def test_the_statement_of_a_lone_append_is_fenced_where_it_writes(postgres_url: 
     assert meetings
     with meeting(postgres_url) as met:
         assert [wrong for pair in meetings[:6] if (wrong := met.hold(pair, killed=False))] == []
-    asked = "WHERE run.run_id = %s AND run.owner_token"
+    asked = "WHERE run.run_id = :run_id AND run.owner_token"
     looked_up = single._FENCE.replace(asked, "WHERE run.number = (SELECT run.number FROM {run} AS run " + asked).rstrip() + ")\n"
     assert looked_up != single._FENCE
     monkeypatch.setattr(single, "_FENCE", looked_up)
