@@ -54,7 +54,7 @@ planted: $(VENV)/.test ## bugs planted into the engine, each found by the explor
 	$(BIN)/python -m pytest -q --timeout 3600 $(if $(REWRITE),--rewrite,-n 2) tests/explorer/every_bug.py
 
 kills: $(VENV)/.test ## runs, runs with children, orders, and the agent of the examples, killed at every passage of every crash point, and a hundred races of orders: some quarter of an hour. EVERY=4: each fourth
-	EVERY=$${EVERY:-1} $(BIN)/python -m pytest -q --timeout 1800 -n 2 tests/crash/every_passage.py tests/crash/test_agent.py tests/crash/test_points.py tests/crash/test_orders.py::test_an_order_about_a_run_is_there_once_and_whole tests/crash/test_contradictions.py::test_a_contradiction_is_recorded_once_wherever_its_recorder_was_killed tests/races/many_races.py
+	EVERY=$${EVERY:-1} $(BIN)/python -m pytest -q --timeout 1800 -n 2 tests/crash/every_passage.py tests/crash/test_agent.py tests/crash/test_crowd.py tests/crash/test_points.py tests/crash/test_orders.py::test_an_order_about_a_run_is_there_once_and_whole tests/crash/test_contradictions.py::test_a_contradiction_is_recorded_once_wherever_its_recorder_was_killed tests/races/many_races.py
 
 fuzz: $(VENV)/.test ## spoilt checkpoints, and spoilt values of journals, for a minute each: none may crash, hang or be taken for a whole one
 	$(BIN)/python -m tests.fuzz --seconds $${SECONDS_OF_FUZZ:-60}
