@@ -190,9 +190,14 @@ class Worker:
             self._watch.forget()  # they cannot renew either
         try:
             self._begin_what_is_scheduled()
-            if free < 1:
+            if free > 0:
+                self._take(free)
+            elif (
+                self._patience.waiting or self._unreachable
+            ):  # full: it asks only so as to say what its runs wait for, and until when
+                self._engine.journal.due(self._wanted(1))
+            else:
                 return
-            self._take(free)
         except StoreUnavailable as error:
             self.reached = False
             self._next_due_us = None
