@@ -116,7 +116,7 @@ class Sessions:
 
     def bare(self, text: str, values: Sequence[bytes | None]) -> PGresult | None:
         """libpq's result of one statement that is its own transaction, without what Core and its driver do anew for each. None: this cannot be, or failed; what
-        is safe to repeat as it stands is then said through Core, which finds out why. `$1` stands for the first of `values`, which are texts."""
+        is safe to repeat as it stands is then said through Core, which finds out why. `$1` stands for the first of `values`, which are as the server sends them, a text as its UTF-8."""
         return None if self.shared else self._staying.result(text, values)
 
     @contextmanager

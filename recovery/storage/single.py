@@ -6,6 +6,7 @@ key that is there already makes it match nothing; one that comes while the state
 
 from __future__ import annotations
 
+import struct
 from functools import cache
 from typing import Final
 
@@ -15,6 +16,8 @@ from recovery.storage.staying import numbered
 
 ROWS_MAX: Final = 8
 """Of a member that is written so: for each number of rows there is a text, which the driver has the server prepare."""
+
+_bigint: Final = struct.Struct("!q").pack  # as the server sends one
 
 _FENCE: Final = """
 WITH fence AS (
@@ -75,9 +78,9 @@ def _values(member: Append) -> list[bytes | None]:
     """In the order in which the statement names them for the first time."""
     last, epoch, look = member.rows[-1], member.epoch, member.next_look_us
     values: list[bytes | None] = [
-        b"%d" % last.seq, last.digest.encode(), member.status.value.encode(), member.reason.encode(), b"%d" % member.at_us,
-        b"t" if member.keeps_look else b"f", None if look is None else b"%d" % look,
-        member.run_id.encode(), member.owner.encode(), b"%d" % epoch.incarnation, b"%d" % epoch.n, b"%d" % member.head,
+        _bigint(last.seq), last.digest.encode(), member.status.value.encode(), member.reason.encode(), _bigint(member.at_us),
+        b"\1" if member.keeps_look else b"\0", None if look is None else _bigint(look),
+        member.run_id.encode(), member.owner.encode(), _bigint(epoch.incarnation), _bigint(epoch.n), _bigint(member.head),
     ]  # fmt: skip
     for claim in member.keys:
         values += (

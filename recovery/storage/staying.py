@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
 
 _PREPARED: Final = "recovery: prepared"
+_BINARY: Final = (1,)  # libpq's number of the format
 
 
 class _One(NamedTuple):
@@ -109,7 +110,9 @@ def _said(one: _One, text: str, values: Sequence[bytes | None]) -> PGresult | No
         if made.status != ExecStatus.COMMAND_OK:
             return None
         one.prepared[text] = name
-    server.send_query_prepared(name, values)
+    server.send_query_prepared(
+        name, values, _BINARY * len(values)
+    )  # of what is said as text libpq sends what stands in front of a zero
     found: PGresult = one.driver.wait(generators.execute(server))[-1]
     return found if found.status == ExecStatus.TUPLES_OK else None
 

@@ -9,10 +9,11 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from recovery.core.errors import InvariantViolated
 from recovery.ports import Appended
 from recovery.storage import open_journal
 from recovery.storage.sql import SqlJournal
-from tests.conformance.making import appended, member, opened
+from tests.conformance.making import appended, claim_of, member, opened
 
 WAIT_SECONDS = 60
 WHO = "SELECT pg_backend_pid()"
@@ -114,3 +115,11 @@ def test_callers_at_the_same_time_have_one_each_and_one_stays(journal: SqlJourna
     assert len(set(came)) == 2
     assert staying(journal) == []
     assert pool(journal).checkedout() == 0
+
+
+def test_a_text_with_a_zero_is_refused_and_not_cut_there(journal: SqlJournal) -> None:
+    """Which a server can store in no text, and the driver's library takes for the end of one."""
+    run = opened(journal)
+    with pytest.raises(InvariantViolated, match="Nothing was written"):
+        journal.append([member(run, keys=(claim_of("a\0b"),))])
+    assert journal.key_owner("inventory", "warehouse-1", "a") is None
