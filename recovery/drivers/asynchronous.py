@@ -73,6 +73,14 @@ class AsyncDriver(Driver):
             self._threads = self._posted.threads
         return self._posted
 
+    def crowded(self) -> bool:
+        """Whether what begins now is to `make_way` first."""
+        return not self._left and self._post().crowded()
+
+    async def make_way(self) -> None:
+        """Wait for a turn of the loop in which there is less to do."""
+        await self._post().make_way()
+
     async def _enter(self) -> None:
         await self._appending.enter()
 
@@ -323,16 +331,30 @@ class AsyncSession:
         return self._driven(step, procedure)
 
     async def _decided(self, step: str, deciding: Deciding) -> Any:
+        if self._driver.crowded():
+            await self._make_way(step)
         if (given := self._session.replays.decided(self._session, step, deciding)) is not None:
             return given.value
         return await self._driven(step, lambda step: self._session.decide(step, deciding))
 
+    async def _make_way(self, step: str) -> None:
+        """A step that has begun goes on in a turn of the loop that is not crowded: a replay asks nobody, and would keep the loop to its end."""
+        try:
+            await self._driver.make_way()
+        except BaseException as error:  # cancelled; raised again
+            self._session.machine.finish(step, error)
+            raise
+
     async def _performed(self, step: str, bound: Bound[Any], key: str | None) -> Any:
+        if self._driver.crowded():
+            await self._make_way(step)
         if (given := self._session.replays.given(self._session, step, bound, key)) is not None:
             return given.value
         return await self._driven(step, lambda step: self._session.perform(step, bound, key))
 
     async def _attempted(self, step: str, bound: Bound[Any], key: str | None) -> Applied[Any] | Rejected:
+        if self._driver.crowded():
+            await self._make_way(step)
         if (given := self._session.replays.given(self._session, step, bound, key)) is not None:
             return given
         return await self._driven(step, lambda step: self._session.attempt(step, bound, key))

@@ -1,6 +1,6 @@
 """Posting: what the runs of one event loop ask of the store, and what it answers, goes between the loop and other threads in bundles.
 
-Owns when a bundle leaves, what of it is asked once for several, how many callers are woken in one turn of the loop, and its one timer for all who wait for
+Owns when a bundle leaves, what of it is asked once for several, how much of our work goes into one turn of the loop, and its one timer for all who wait for
 as long. Knows neither runs nor statements. A bundle leaves when nobody is left to be woken: whoever was woken has then asked for its next commit, and all of
 them share it; and a thread that commits while the loop is busy would take the interpreter from it, and it from the thread. Invariants: what was handed in
 leaves within LINGER_SECONDS of the loop's own time; who waits is woken once the answer is there, cancelled or not, since cancelling cannot undo a commit.
@@ -31,6 +31,9 @@ WOKEN_MAX: Final = 8
 
 LINGER_SECONDS: Final = 0.02
 STORE_THREADS_MAX: Final = 8  # per event loop
+PORTION_SECONDS: Final = 0.002
+"""How long one turn of an event loop may last before whatever would begin in it waits for a later one."""
+
 SHARED_MAX: Final = 256
 """Subjects of one question: a statement takes only so many parameters."""
 
@@ -106,6 +109,7 @@ class Post:
         self._later: dict[float, deque[tuple[float, Callable[[], None]]]] = {}  # by how long, in the order in which they are due
         self._since = 0.0  # when the oldest of them was handed in
         self._turning = False
+        self._turned = 0.0  # since when this turn lasts
         self.linger_seconds = LINGER_SECONDS
 
     async def commit(self, committer: Committer, ticket: Ticket) -> Any:
@@ -133,6 +137,19 @@ class Post:
         self._shared.setdefault(by, Shared(call)).askers.append((subject, errand))
         await self._answer(errand)
         return errand.outcome()
+
+    def crowded(self) -> bool:
+        """Whether this turn of the loop has lasted for so long that whoever begins something is to make way first."""
+        if self._turning:
+            return time.monotonic() - self._turned > PORTION_SECONDS
+        self._turn_soon()
+        return False
+
+    async def make_way(self) -> None:
+        """Let the loop do what else it has, and be woken as those are who have been answered: few in one turn."""
+        errand = Errand(_nothing, asyncio.get_running_loop().create_future())
+        self._answered.append(errand)
+        await errand.about
 
     def tell(self, answered: Sequence[Asked]) -> None:
         """What has been answered; called in the thread that did it."""
@@ -173,8 +190,11 @@ class Post:
         if not self._tickets and not self._errands and not self._shared:
             self._since = time.monotonic()
         if not self._turning:
-            self._turning = True
-            asyncio.get_running_loop().call_soon(self._turn)
+            self._turn_soon()
+
+    def _turn_soon(self) -> None:
+        self._turning, self._turned = True, time.monotonic()
+        asyncio.get_running_loop().call_soon(self._turn)
 
     def _arrived(self, answered: Sequence[Asked]) -> None:
         self._answered.extend(answered)
@@ -191,9 +211,10 @@ class Post:
             woken += 1
         if not woken or time.monotonic() - self._since > self.linger_seconds:
             self._send()
-        self._turning = bool(woken or self._answered)
-        if self._turning:
-            asyncio.get_running_loop().call_soon(self._turn)
+        if woken or self._answered:
+            self._turn_soon()
+        else:
+            self._turning = False
 
     def _send(self) -> None:
         tickets, self._tickets = self._tickets, {}

@@ -49,8 +49,11 @@ class AsyncEngine(
         """As Engine.run. Cancelling the caller leaves the run open, to be recovered."""
         self.add(workflow)
         given = workflow.bind(*args, **kwargs)
+        driver = AsyncDriver(self.surroundings())
+        if driver.crowded():
+            await driver.make_way()
         procedure = reconciler.run(self.world(), run_id, workflow, given)
-        recovered: Recovered[R] = await AsyncDriver(self.surroundings()).drive(self.allowed(procedure))
+        recovered: Recovered[R] = await driver.drive(self.allowed(procedure))
         return recovered.result()
 
     async def recover(

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import operator
 import threading
+import time
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -16,6 +17,7 @@ import pytest
 
 from recovery import Applied, AsyncEngine, AsyncRun, Call, Engine, Rejected, Run, contracts, effect, errors, workflow
 from recovery.core.entries import AnswerKind, Observation, Status
+from recovery.drivers.posting import PORTION_SECONDS
 from recovery.ports import Journal
 
 from .world import Killed, OutOfStock, Shop, keyed, kinds, once
@@ -546,3 +548,48 @@ def test_cancelling_a_claim_leaves_the_run_free(journal: Journal) -> None:
             assert (await engine.recover("r")).result() == 1
 
     asyncio.run(story())
+
+
+def test_a_replay_leaves_its_loop_to_others_now_and_then() -> None:
+    """It asks nobody for anything, and would keep the loop to its end."""
+    turn = 0
+    seen: list[int] = []
+    ends = False
+
+    @effect(keyed())
+    async def numbered(call: Call, *, number: int) -> int:
+        return number
+
+    @workflow
+    async def long(run: AsyncRun, steps: int) -> int:
+        for number in range(steps):
+            await run.perform(numbered(number=number))
+            await run.decide("choose", lambda: 1)
+            if ends:
+                seen.append(turn)
+                until = time.monotonic() + 2 * PORTION_SECONDS
+                while time.monotonic() < until:
+                    pass
+        if not ends:
+            raise Killed
+        return steps
+
+    async def story() -> None:
+        nonlocal turn, ends
+
+        async def turns() -> None:
+            nonlocal turn
+            while True:
+                turn += 1
+                await asyncio.sleep(0)
+
+        async with AsyncEngine("memory://", workflows=[long]) as engine:
+            with pytest.raises(Killed):
+                await engine.run("r", long, 5)
+            ends = True
+            counting = asyncio.ensure_future(turns())
+            assert (await engine.recover("r")).result() == 5
+            counting.cancel()
+
+    asyncio.run(story())
+    assert len(set(seen)) == 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from recovery.core.errors import StoreUnavailable
-from recovery.drivers.posting import SHARED_MAX, STORE_THREADS_MAX, WOKEN_MAX, Post, in_context, post_of
+from recovery.drivers.posting import PORTION_SECONDS, SHARED_MAX, STORE_THREADS_MAX, WOKEN_MAX, Post, in_context, post_of
 from recovery.ports import Append, Appended, AppendResult, NewRun, RunRow
 from recovery.storage.committing import Committer, Ticket
 from recovery.storage.memory import MemoryJournal
@@ -88,6 +89,66 @@ def test_few_are_woken_in_one_turn_of_the_loop() -> None:
     woken = asyncio.run(counted())
     assert len(woken) == MANY
     assert max(woken.count(turn) for turn in woken) <= WOKEN_MAX
+
+
+async def begun_in(works: Sequence[Callable[[], None]]) -> list[int]:
+    """In which turn of a loop each of these began, if all of them want to at once and let others go first where it is crowded."""
+    began: list[int] = []
+    turn = 0
+
+    async def begin(work: Callable[[], None]) -> None:
+        post = post_of(asyncio.get_running_loop())
+        if post.crowded():
+            await post.make_way()
+        began.append(turn)
+        work()
+
+    tasks = [asyncio.ensure_future(begin(work)) for work in works]
+    while not all(task.done() for task in tasks):
+        turn += 1
+        await asyncio.sleep(0)
+    return began
+
+
+def keep_the_loop() -> None:
+    """For longer than one turn of it is to last."""
+    until = time.monotonic() + 2 * PORTION_SECONDS
+    while time.monotonic() < until:
+        pass
+
+
+def test_what_begins_in_a_crowded_turn_makes_way() -> None:
+    began = asyncio.run(begun_in([keep_the_loop, *[lambda: None] * 30]))
+    assert len(began) == 31
+    assert began.count(began[0]) == 1  # all others wanted to begin in the same turn
+    assert max(began.count(turn) for turn in began) <= WOKEN_MAX
+
+
+def test_the_first_one_in_an_idle_loop_makes_way_for_nobody() -> None:
+    async def twice() -> list[bool]:
+        post = post_of(asyncio.get_running_loop())
+        first = post.crowded()
+        keep_the_loop()
+        same_turn = post.crowded()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        keep_the_loop()  # nobody of ours: this turn has not begun to be counted
+        return [first, same_turn, post.crowded()]
+
+    assert asyncio.run(twice()) == [False, True, False]
+
+
+def test_one_that_is_cancelled_while_it_makes_way_keeps_nobody_from_going_on() -> None:
+    async def both() -> tuple[bool, bool]:
+        post = post_of(asyncio.get_running_loop())
+        first, second = asyncio.ensure_future(post.make_way()), asyncio.ensure_future(post.make_way())
+        await asyncio.sleep(0)
+        first.cancel()
+        assert not post.crowded()  # and so begins to wake them
+        await asyncio.wait_for(second, WAIT_SECONDS)
+        return first.cancelled(), second.done()
+
+    assert asyncio.run(both()) == (True, True)
 
 
 def test_a_cancelled_caller_waits_for_its_commit() -> None:
