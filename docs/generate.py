@@ -74,7 +74,10 @@ EXIT_CODES: dict[ExitCode, tuple[str, str]] = {
         "Another worker has the run, or had it since the plan that was to be carried out (`--if-head`). Or a checkpoint store is being written by somebody else. Nothing was changed.",
         "Wait for it, or run again once its lease has ended; plan again.",
     ),
-    ExitCode.WAITING: ("The run waits for an answer from outside.", "Give it with `recover signal`, then recover the run."),
+    ExitCode.WAITING: (
+        "The run waits for an answer from outside, with a time-out or without.",
+        "`recover waits` shows what is asked. Give it with `recover signal`, then recover the run. Once a time-out has come, recovering it goes on without.",
+    ),
     ExitCode.BUG: ("A bug in recovery.", "Keep the database and report it with the traceback."),
 }
 """What each code says and what to do. The page cannot be made while one is missing."""

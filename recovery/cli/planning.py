@@ -19,7 +19,7 @@ from recovery.storage.reading import read
 
 
 def plan(output: Output, target: Target, run_id: str, *, probe: bool, cancel: tuple[str, str] | None = None) -> ExitCode:
-    """Say what a recovery would do next; with `cancel` (by whom, and why), once it is cancelled. The exit code says where the run stands: settled, in doubt, diverged or unresolved."""
+    """Say what a recovery would do next; with `cancel` (by whom, and why), once it is cancelled. The exit code says where the run stands."""
     engine = target.looking()
     try:
         made: Plan = finished(engine.plan(run_id, probe=probe, cancel=cancel))
@@ -39,7 +39,9 @@ def code_of(made: Plan, status: Status) -> ExitCode:
     if made.diverged:
         return ExitCode.DIVERGED
     parked = status is Status.HELD or any(step.action == Action.PARK.value for step in made.steps)
-    return ExitCode.IN_DOUBT if parked else ExitCode.UNRESOLVED
+    if parked:
+        return ExitCode.IN_DOUBT
+    return ExitCode.WAITING if made.waits else ExitCode.UNRESOLVED
 
 
 def _owner(engine: Wiring, run: RunRow) -> str:

@@ -18,9 +18,9 @@ _LINES_MAX: Final = 100
 _LEFT: Final = {
     ExitCode.IN_DOUBT: "in doubt or held: a person must look",
     ExitCode.DIVERGED: "diverged: the code must be mended",
-    ExitCode.UNRESOLVED: "not due yet: a time has to come, or an answer (`recover waits` lists those)",
+    ExitCode.UNRESOLVED: "not due yet: a time has to come",
     ExitCode.OWNED: "at work elsewhere",
-    ExitCode.WAITING: "waiting to be told something",
+    ExitCode.WAITING: "waiting for what somebody must say (`recover waits` lists it)",
 }
 
 

@@ -74,8 +74,15 @@ def _done(what: Recovered[object], appended: int, *, was_settled: bool) -> Rende
     if not appended:
         lines.append(Text("appended nothing" if lines else _unchanged(what.status, was_settled=was_settled), style="bold"))
     elif not lines:
-        lines.append(Text("recorded what contradicts it; the outcome stands" if was_settled else "continued the workflow"))
+        lines.append(Text(_recorded(what, was_settled=was_settled)))
     return Text("\n").join(lines)
+
+
+def _recorded(what: Recovered[object], *, was_settled: bool) -> str:
+    """What this call has appended that belongs to no effect."""
+    if was_settled:
+        return "recorded what contradicts it; the outcome stands"
+    return "sent nothing; recorded that the code no longer fits" if isinstance(what.error, Diverged) else "continued the workflow"
 
 
 def abridged(lines: Sequence[str]) -> Sequence[str]:

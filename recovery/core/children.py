@@ -24,7 +24,7 @@ from recovery.core.kin import Ended, Family, NewChild, Open
 from recovery.core.machine import Machine
 from recovery.core.operations import Now, Turn
 from recovery.core.orders import check_wanted, heed
-from recovery.core.resting import Rest
+from recovery.core.resting import FOR_CHILD, Rest
 from recovery.core.scopes import Limit
 
 JOINED: Final = "joined"
@@ -208,7 +208,8 @@ def noted(history: History, step: str, child: str, error: ChildOpen, stands: Ope
         looks_us = before_us
     status = Status.IN_DOUBT if isinstance(error, ChildInDoubt) else Status.WAITING
     waits = Decision(step=step, fingerprint="", value=value | {"next_look_us": looks_us}, form=AWAITED, at_us=at_us)
-    return waits, Rest(status, looks_us, f"child {child}"), not same or before_us != looks_us
+    what = FOR_CHILD if isinstance(error, ChildWaits) else "child"
+    return waits, Rest(status, looks_us, f"{what} {child}"), not same or before_us != looks_us
 
 
 def _family(machine: Machine, step: str, to: str) -> Family:

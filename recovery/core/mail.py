@@ -14,6 +14,7 @@ from recovery.core.entries import ANSWER, JSON, LAPSED, UNFIT, WAIT, Decision
 from recovery.core.errors import RecoveryError
 from recovery.core.history import DecisionStep, History
 from recovery.core.ids import branch_of, step_id
+from recovery.core.resting import FOR_ANSWER, FOR_MESSAGE
 
 SIGNAL: Final = "signal"
 """The kind of a message that answers one wait."""
@@ -55,7 +56,7 @@ class Wanted:
     @property
     def known_as(self) -> str:
         """For people."""
-        return f"the next message of {self.name}" if self.queue else f"the answer to {self.name}"
+        return f"{FOR_MESSAGE if self.queue else FOR_ANSWER} {self.name}"
 
 
 @dataclass(slots=True)

@@ -14,6 +14,11 @@ GRAVEST_FIRST: Final = (Status.IN_DOUBT, Status.HELD, Status.WAITING)
 """How a run stands of which some branch rests. Whatever it is, another branch may wait for a word: a message makes it due."""
 LESS_THAN_A_REST: Final = (Status.RUNNING, Status.QUEUED, Status.DIVERGED)  # the code has been mended since it diverged
 
+FOR_ANSWER: Final = "the answer to"
+FOR_MESSAGE: Final = "the next message of"
+FOR_CHILD: Final = "an answer to child"
+"""How the reason begins of a run that waits for what somebody must say, with a time-out or without."""
+
 
 class Rest(NamedTuple):
     """How a run stands while a branch of it does not go on."""
@@ -41,6 +46,11 @@ class Rests(dict[str, Rest]):
             return rest
         gravest = next(rest for status in GRAVEST_FIRST for rest in self.values() if rest.status is status)
         return gravest._replace(next_look_us=self.next_look_us)
+
+
+def waits_for_somebody(status: Status, reason: str) -> bool:
+    """Whether a run that stands like this goes on once somebody has said something. A time-out may come first, and does not make it less so."""
+    return status is Status.WAITING and reason.startswith((FOR_ANSWER, FOR_MESSAGE, FOR_CHILD))
 
 
 def says_less(stands: Status | None, looks_us: int | None, standing: Rest, now_us: int | None) -> bool:

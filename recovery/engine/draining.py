@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from recovery.core.entries import Status
 from recovery.core.errors import AppNotFound, ExitCode, RecoveryError, StoreUnavailable, WorkflowUnknown
+from recovery.core.resting import waits_for_somebody
 from recovery.engine.wiring import Wiring
 from recovery.ports import RunRow, Wanted
 from recovery.storage.listing import Damaged, readable
@@ -116,7 +117,7 @@ def waits_for(row: RunRow) -> ExitCode:
     """What stands against bringing the run on now, as an exit code."""
     if row.owner is not None and row.status in GOES_ON:
         return ExitCode.OWNED
-    return ExitCode.WAITING if row.status is Status.WAITING and row.next_look_us is None else _AT_REST[row.status]
+    return ExitCode.WAITING if waits_for_somebody(row.status, row.reason) else _AT_REST[row.status]
 
 
 def _open(engine: Wiring, on_damaged: Callable[[Damaged], None]) -> Iterator[RunRow]:

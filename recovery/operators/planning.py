@@ -20,7 +20,9 @@ from recovery.core.judgement import Judgement, conclude
 from recovery.core.operations import Ask, Now, Use
 from recovery.core.policy import Budget
 from recovery.core.request import Request
+from recovery.core.resting import waits_for_somebody
 from recovery.core.rows import Action
+from recovery.operators.awaiting import awaited_by
 from recovery.operators.claiming import order_of
 from recovery.operators.rehearsal import Rehearsal, held_now, rehearsed
 from recovery.operators.standing import ALONE, alone, looked_at
@@ -30,6 +32,7 @@ QUESTIONS_MAX: Final = 3
 """How often one step is asked in one plan: more answers at the same time would say nothing new."""
 
 _CANCELLED: Final = "then nothing new would be begun, and the run would end as cancelled"
+_UNTOLD: Final = "then the workflow would continue; the journal alone cannot tell how"
 _PARKED: Final = "then the run would be in doubt, and a person must look"
 
 
@@ -55,7 +58,8 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The next steps of one run, as of `at_us` and of the journal with this head. `then`: what would follow, or what stops it."""
+    """The next steps of one run, as of `at_us` and of the journal with this head. `then`: what would follow, or what stops it. waits: for what somebody must
+    say, and nothing else would follow."""
 
     run_id: str
     head: int
@@ -65,6 +69,7 @@ class Plan:
     then: str
     from_journal_alone: bool
     diverged: bool = False
+    waits: bool = False
 
 
 class Beforehand(NamedTuple):
@@ -106,12 +111,13 @@ def from_journal(loaded: Loaded, *, now_us: int, budget: Budget, holds: frozense
     """Each unsettled intent, judged by its stored contract. Pure."""
     steps = tuple(_alone(loaded, step, now_us, budget, holds) for step in loaded.history.unsettled)
     parked = any(step.action == Action.PARK.value for step in steps)
-    then = _PARKED if parked else "then the workflow would continue; the journal alone cannot tell how"
+    then = _PARKED if parked else _UNTOLD
     if loaded.history.cancelled is not None and not parked:
         then = _CANCELLED
     if loaded.history.held is not None:
         then = f"nothing would be done: {order_of(loaded.history.held)}"
-    return _plan(loaded, now_us, steps, then, alone=True)
+    waits = not steps and then == _UNTOLD and waits_for_somebody(loaded.run.status, loaded.run.reason)
+    return _plan(loaded, now_us, steps, then, alone=True, waits=waits)
 
 
 async def _by_rehearsal(world: World, loaded: Loaded, machine: Rehearsal, *, probe: bool) -> Plan:
@@ -133,7 +139,20 @@ async def _by_rehearsal(world: World, loaded: Loaded, machine: Rehearsal, *, pro
         then = str(error) if diverged else _PARKED
     elif loaded.history.cancelled is not None:
         then = _CANCELLED
-    return _plan(loaded, now_us, tuple(judged.values()), then, alone=False, diverged=diverged)
+    waits = not judged and bool(then) and then == machine.waits()
+    if waits and (goes_on := await _goes_on(loaded, now_us)):
+        then, waits = goes_on, False
+    return _plan(loaded, now_us, tuple(judged.values()), then, alone=False, diverged=diverged, waits=waits)
+
+
+async def _goes_on(loaded: Loaded, now_us: int) -> str:
+    """What ends a wait of the run that no workflow has taken in yet; "" where nothing does."""
+    for wait in await awaited_by(loaded):
+        if wait.said_by:
+            return f"then the workflow would take in what {wait.said_by} has said to {wait.name}"
+        if wait.until_us is not None and wait.until_us <= now_us:
+            return f"then the workflow would go on without an answer to {wait.name}, whose time is over"
+    return ""
 
 
 async def _asked(
@@ -160,7 +179,16 @@ async def _asked(
     return replace(_judged(effect, judgement), asked=tuple(answers))
 
 
-def _plan(loaded: Loaded, now_us: int, steps: tuple[PlannedStep, ...], then: str, *, alone: bool, diverged: bool = False) -> Plan:
+def _plan(
+    loaded: Loaded,
+    now_us: int,
+    steps: tuple[PlannedStep, ...],
+    then: str,
+    *,
+    alone: bool,
+    diverged: bool = False,
+    waits: bool = False,
+) -> Plan:
     run = loaded.run
     return Plan(
         run_id=run.run_id,
@@ -171,6 +199,7 @@ def _plan(loaded: Loaded, now_us: int, steps: tuple[PlannedStep, ...], then: str
         then=then,
         from_journal_alone=alone,
         diverged=diverged,
+        waits=waits,
     )
 
 

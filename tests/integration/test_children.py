@@ -20,6 +20,7 @@ from recovery.core.entries import ADOPTED, AWAITED, CHILD, Decision, OutcomeKind
 from recovery.core.inheritance import NewKey
 from recovery.core.kin import DEPTH_MAX
 from recovery.core.policy import Lease
+from recovery.engine.draining import waits_for
 from recovery.ports import Journal
 from recovery.storage.memory import MemoryJournal
 from recovery.testing import ManualClock
@@ -729,6 +730,7 @@ def test_a_child_that_waits_for_a_signal_is_named_with_what_to_say(journal: Jour
         with pytest.raises(errors.ChildWaits, match="recover signal asking") as raised:
             engine.run("r", order)
         assert raised.value.exit_code is errors.ExitCode.WAITING
+        assert {waits_for(row) for row in journal.runs()} == {errors.ExitCode.WAITING}
         engine.signal("asking", "approval", "yes", by="ann")
         assert engine.recover("r").result() == "yes"
 

@@ -85,6 +85,8 @@ def test_a_diverged_workflow_exits_5_and_sends_nothing(place: Place) -> None:
     assert (ended.code, place.ledger()) == (5, [])
     assert "recorded step colour#1, attempted step size#1" in ended.out
     assert "register the version that it started with" in ended.out
+    assert "this call  sent nothing; recorded that the code no longer fits" in ended.out
+    assert "this call  changed nothing" in place.recover("--run-id", "o1", "--app", APP).out
     assert place.recover("--run-id", "o1", "--app", APP, "--plan").code == 5
     code.write_text(code.read_text().replace('run.decide("size"', 'run.decide("colour"'))
     assert place.recover("--run-id", "o1", "--app", APP).code == 0

@@ -107,11 +107,24 @@ def test_a_run_that_waits_for_an_answer_is_explained_by_who_answers_it(typed: Ty
         [f"recover signal r1 approval#1 --value JSON --by WHO --about {named[:12]}", "recover --run-id r1"],
     )
     assert "Only ann or bob may answer." in " ".join(typed("explain", "r1").stdout.split())
-    assert "or an answer (`recover waits` lists those)" in typed("--all").stdout
     answer(typed, '{"approved": true}', "ann", "--about", named)
     assert why() == ("a worker", ["recover --run-id r1"])
     assert typed("--run-id", "r1").exit_code == 8
     assert why() == ("a person", ["recover send r1 notes --value JSON --by WHO", "recover --run-id r1"])
+
+
+def test_every_command_says_that_somebody_must_speak_although_the_wait_has_an_end(typed: Typed) -> None:
+    for _ in range(2):  # taken up, and left alone
+        assert typed("--all").exit_code == 8
+    assert "1 left: waiting for what somebody must say (`recover waits` lists it)" in typed("--all").stdout
+    assert document(typed("--all", "--json"))["left"] == {"waiting": 1}
+    assert document(typed("waits", "--json"))["waits"][0]["until"] is not None
+    assert [typed("--run-id", "r1").exit_code, typed("--run-id", "r1", "--plan").exit_code] == [8, 8]
+    assert typed("--run-id", "r1", "--plan", app=False).exit_code == 8
+    answer(typed, '{"approved": true}', "ann", "--about", about(typed))
+    typed("send", "r1", "notes", "--value", '"no"', "--by", "ann")
+    plan = typed("--run-id", "r1", "--plan")
+    assert (plan.exit_code, "take in what ann has said to approval" in " ".join(plan.stdout.split())) == (4, True)
 
 
 def test_a_command_looks_for_an_answer_as_long_as_it_was_told_to(typed: Typed) -> None:
