@@ -223,10 +223,9 @@ class History:
         self.overrides.append(order)
         if order.message is not None:
             self._hear(order.message)
-        if order.verb is Verb.MOVE:
-            self._move(order)
-        if order.verb is Verb.RESTART:
-            self._restart(order)
+        if order.verb in (Verb.MOVE, Verb.RESTART):
+            self.hidden |= secrets_in([*map(_values, self.steps.values())])  # some of them are left behind
+            (self._move if order.verb is Verb.MOVE else self._restart)(order)
 
     def _hear(self, *numbers: int) -> None:
         self.heard.update(numbers)
