@@ -45,7 +45,7 @@ class Ahead:
                 if not _open_elsewhere(self._file):  # of a database that has taken the place of ours: not our log to write
                     self._over = True
                     return
-            size = os.fstat(self._file).st_size
+            size = os.lseek(self._file, 0, os.SEEK_END)
             if size not in {0, self._end}:  # less: somebody has cut it
                 self._end = size
                 if any(os.pread(self._file, _TAIL, size - _TAIL)):  # else it is another process that has made room

@@ -69,9 +69,10 @@ class Alone:
         self._fence, self._fence_at_work = written(_FENCE), written(_FENCE_AT_WORK)
         self._rows = tuple(written(_ROWS.replace(":rows", ", ".join([_ROW] * size))) for size in range(1, ROWS_MAX + 1))
 
-    def written(self, cursor: Any, member: Append) -> bool:
-        """Write all that the member says, in the cursor's transaction."""
-        if self._keys(cursor, member) != len(member.keys) or not self._fenced(cursor, member):
+    def written(self, cursor: Any, batch: Sequence[Append]) -> bool:
+        """Write all that the one member of a batch says, in the cursor's transaction."""
+        [member] = batch
+        if not self._keys(cursor, member) or not self._fenced(cursor, member):
             return False
         self._agree(cursor, member)
         self.rows(cursor, member.run_id, member.rows)
@@ -93,12 +94,13 @@ class Alone:
                 said += (run_id, row.seq, row.kind, row.step, row.body, epoch.incarnation, epoch.n, row.token, row.digest)
             execute(cursor, self._rows[len(part) - 1], said)
 
-    def _keys(self, cursor: Any, member: Append) -> int:
-        """How many of them were not there."""
-        return sum(
-            execute(cursor, self._key, (each.environment, each.scope, each.key, each.fingerprint, member.run_id, each.step))
-            for each in member.keys
-        )
+    def _keys(self, cursor: Any, member: Append) -> bool:
+        """Whether none of them was there."""
+        new = True
+        for key in member.keys:
+            said = (key.environment, key.scope, key.key, key.fingerprint, member.run_id, key.step)
+            new = execute(cursor, self._key, said) == 1 and new
+        return new
 
     def _fenced(self, cursor: Any, member: Append) -> bool:
         last, epoch = member.rows[-1], member.epoch

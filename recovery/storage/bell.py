@@ -45,5 +45,7 @@ class Bell:
 
     def appended(self, members: Sequence[Append]) -> None:
         """An append was carried out, whatever became of each member."""
-        if any(member.words for member in members):
-            self.ring()
+        for member in members:
+            if member.words:
+                self.ring()
+                return

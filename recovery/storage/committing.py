@@ -1,8 +1,8 @@
 """Group commit: appends of different runs that come at the same time become durable in one transaction, and so do new runs.
 
-Owns who commits for whom: leader and followers. Whoever finds nobody at work commits what is queued, its own append with it; those that come meanwhile
-wait, and when the leader has its own result it hands the lead to the first of them. So a lone caller pays no hand-over, and no thread works for
-others for ever. An event loop never leads, because a sync would stop it: a thread of ours leads for it. Knows no statement and no colour.
+Owns who commits for whom: leader and followers. Whoever finds nobody at work leads, and commits its own append at once; those that come meanwhile
+are queued, and when the leader has its own result it hands the lead to the first of them, who commits what is queued. So a lone caller pays neither queue nor hand-over, and no
+thread works for others for ever. An event loop never leads, because a sync would stop it: a thread of ours leads for it. Knows no statement and no colour.
 
 Invariants: while anything is queued, somebody leads. Every member is answered once, with its own result or with an error that holds for it: of a batch
 that one member made impossible, each is tried by itself. A leader that is interrupted takes nobody with it: the others are appended
@@ -93,25 +93,27 @@ class Committer:
         """Append, or open, with whatever else is waiting. Returns when its fate is known; raises what the journal raises."""
         ticket = Ticket(member)
         try:
-            self._see_to(ticket)
+            try:
+                with self._lock:
+                    if self._leader is None:  # and nothing is queued
+                        self._leader = ticket
+                    else:
+                        ticket.turn = threading.Event()
+                        self._queue.append(ticket)
+                if ticket.turn is None:
+                    self._answer([ticket])
+                else:
+                    self._follow(ticket, ticket.turn)
+            finally:
+                self._leave(ticket)
         finally:
             self._leave(ticket)  # a second time: an interrupt can strike where the first one stands, and the lead must not be lost
         return ticket.outcome()  # type: ignore[no-any-return]  # of the member's own kind
 
-    def _see_to(self, ticket: Ticket) -> None:
-        try:
-            with self._lock:
-                if self._leader is not None:
-                    ticket.turn = threading.Event()
-                self._queue.append(ticket)
-                if ticket.turn is None:
-                    self._leader = ticket
-            if ticket.turn is not None:
-                ticket.turn.wait()
-            while not ticket.answered:
-                self._commit_next(ticket)
-        finally:
-            self._leave(ticket)
+    def _follow(self, ticket: Ticket, turn: threading.Event) -> None:
+        turn.wait()
+        while not ticket.answered:
+            self._commit_next(ticket)
 
     def submit(self, tickets: Sequence[Ticket]) -> None:
         """Have these appended by somebody else. Returns at once; each one's `wake` is called in another thread, once for all its tickets of a batch."""
@@ -166,14 +168,15 @@ class Committer:
 
     def _hand_on(self) -> None:
         """Let the first thread that waits lead; none waits: the pump. Called with the lock."""
+        if not self._queue:
+            self._leader = None
+            return
         following, turn = next(((ticket, ticket.turn) for ticket in self._queue if ticket.turn is not None), (None, None))
-        if turn is not None:
-            self._leader = following
-            turn.set()
-        elif self._queue:
+        if turn is None:
             self._lend()
         else:
-            self._leader = None
+            self._leader = following
+            turn.set()
 
     def _lend(self) -> None:
         """Let the pump lead. Called with the lock."""

@@ -7,30 +7,22 @@ made of it on its way out; and whoever asks the store on that way, as giving up 
 from __future__ import annotations
 
 import gc
-import sys
 import traceback
 from collections.abc import Callable
-from typing import TypeVar
-
-T = TypeVar("T")
 
 
-def attended(call: Callable[[], T], clear: Callable[[], None]) -> T:
-    """Make the call. Where an interruption breaks it off, `clear` what it has left behind, and raise the interruption.
+def broken_off(error: BaseException, outside: BaseException | None, clear: Callable[[], None]) -> None:
+    """A call has raised `error`. Where an interruption broke it off, `clear` what it has left behind, and raise the interruption. outside: what was
+    being handled when it was made.
 
     It can strike between any two lines of a connection pool. A connection that is taken then never comes back by itself: the pool waits half a
     minute for it, again and again, and the traceback that could still be read keeps it, with its locks, from being collected."""
-    outside = sys.exception()
-    try:
-        return call()
-    except BaseException as error:  # an interruption may be hidden in another error; raised again
-        interruption = _interruption(error, outside)
-        if interruption is None:
-            raise
-        _let_go(error)
-        clear()
-        if interruption is error:
-            raise
+    interruption = _interruption(error, outside)  # which may be hidden in another error
+    if interruption is None:
+        return
+    _let_go(error)
+    clear()
+    if interruption is not error:
         raise interruption from None
 
 

@@ -6,6 +6,7 @@ append is the same compare-and-set under the same token, so a commit whose ackno
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -13,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_random_exponential
 
 from recovery.storage.faults import transient, translated
+from recovery.storage.interruption import broken_off
 
 T = TypeVar("T")
 
@@ -28,14 +30,24 @@ _retrying: Final = Retrying(
 )
 
 
-def persistently(call: Callable[[], T], url: str, *, writing: bool) -> T:
-    """Make the call until it succeeds or the bounds are reached; then raise what the last error means (`faults.translated`)."""
+def persistently(call: Callable[[], T], url: str, clear: Callable[[], None], *, writing: bool) -> T:
+    """Make the call until it succeeds or the bounds are reached; then raise what the last error means (`faults.translated`). clear: gives up what a call holds
+    that an interruption has broken off (`broken_off`)."""
+    outside = sys.exception()
     try:
-        return call()  # nearly always: no retry machinery on the happy path
-    except SQLAlchemyError as error:
-        if not transient(error):
-            raise translated(error, url, writing=writing) from error
+        try:
+            return call()  # nearly always: no retry machinery on the happy path
+        except SQLAlchemyError as error:
+            return _again(call, error, url, writing=writing)
+    except BaseException as error:  # raised again
+        broken_off(error, outside, clear)
+        raise
+
+
+def _again(call: Callable[[], T], error: SQLAlchemyError, url: str, *, writing: bool) -> T:
+    if not transient(error):
+        raise translated(error, url, writing=writing) from error
     try:
         return _retrying.copy()(call)
-    except SQLAlchemyError as error:
-        raise translated(error, url, writing=writing) from error
+    except SQLAlchemyError as last:
+        raise translated(last, url, writing=writing) from last

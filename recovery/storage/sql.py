@@ -36,7 +36,6 @@ from recovery.storage import claiming, due, inbox, payloads, quotas, schedules, 
 from recovery.storage import statements as say
 from recovery.storage.bell import Bell
 from recovery.storage.database import Database
-from recovery.storage.interruption import attended
 from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealed_words, sealing_of
 from recovery.storage.retry import persistently
 from recovery.storage.rules import check_rises, check_rows, goes_on, row_of
@@ -361,7 +360,7 @@ class SqlJournal:
         return end
 
     def now_us(self) -> int:
-        return self._attended(self._database.now_us, writing=False)
+        return persistently(self._database.now_us, self.url, self._database.interrupted, writing=False)
 
     def close(self) -> None:
         self._database.close()
@@ -387,14 +386,11 @@ class SqlJournal:
         def ready_then_call() -> T:
             return call() if self._database.ready(writing=False) else nothing
 
-        return self._attended(ready_then_call, writing=False)
+        return persistently(ready_then_call, self.url, self._database.interrupted, writing=False)
 
     def _write(self, call: Callable[[], T]) -> T:
         def ready_then_call() -> T:
             self._database.ready(writing=True)
             return call()
 
-        return self._attended(ready_then_call, writing=True)
-
-    def _attended(self, call: Callable[[], T], *, writing: bool) -> T:
-        return attended(lambda: persistently(call, self.url, writing=writing), self._database.interrupted)
+        return persistently(ready_then_call, self.url, self._database.interrupted, writing=True)

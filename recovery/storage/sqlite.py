@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 from weakref import WeakSet
@@ -38,12 +37,13 @@ from recovery.storage.place import tables_at
 from recovery.storage.schema import VERSION, evidence, hold
 from recovery.storage.schema import run as run_table
 from recovery.storage.sqlite_library import LIBRARY, warn_once
-from recovery.storage.together import is_ordinary, ordinary, together_at
+from recovery.storage.together import ordinary, together_at
 from recovery.storage.turns import Turns
 from recovery.storage.urls import Address, is_file, sqlite_path
 from recovery.storage.version import schema_version
 
 T = TypeVar("T")
+G = TypeVar("G", Append, NewRun)
 
 BUSY_TIMEOUT_MS: Final = 10_000
 CHECKPOINT_PAGES: Final = 4000  # of the log; larger than the default, so that a busy writer is interrupted less often
@@ -70,6 +70,7 @@ _REQUIRED: Final = {
     "busy_timeout": BUSY_TIMEOUT_MS,
 }
 
+_APPENDED: Final = Appended()
 _INSERT_RUN: Final = (
     insert(run_table).values(epoch_incarnation=say.THE_INCARNATION).on_conflict_do_nothing().returning(run_table.c.number)
 )
@@ -153,7 +154,7 @@ class SqliteDatabase:
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        with self._lock, self._turns.turn(), self._writer.begin() as connection:
+        with self._lock, self._turns, self._writer.begin() as connection:
             yield connection
 
     transaction = writing
@@ -238,7 +239,7 @@ class SqliteDatabase:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def open_together(self, batch: Sequence[NewRun]) -> int | None:
-        return self._committed(partial(self._together.opened, batch=batch))
+        return self._committed(self._together.opened, batch)
 
     def open_run(self, new: NewRun) -> bool:
         with self.writing() as connection:
@@ -257,23 +258,19 @@ class SqliteDatabase:
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         """One transaction for the batch; a member that is refused writes nothing and does not disturb the others."""
-        if len(batch) == 1 and is_ordinary(batch[0]):
-            together: Sequence[Append] = batch
-            written = partial(self._alone.written, member=batch[0])
-        else:
-            together = ordinary(batch)
-            written = partial(self._together.written, members=together)
-        if len(together) == len(batch) and self._committed(written):
-            return [Appended()] * len(batch)
+        together = ordinary(batch)
+        written = self._alone.written if len(batch) == 1 else self._together.written
+        if len(together) == len(batch) and self._committed(written, batch):
+            return [_APPENDED] * len(batch)
         with self.writing() as connection:
-            some = len(together) < len(batch) and self._written_together(connection, together)
+            some = 0 < len(together) < len(batch) and self._written_together(connection, together)
             done = {member.run_id for member in together} if some else frozenset()
-            return [Appended() if member.run_id in done else self._append_one(connection, member) for member in batch]
+            return [_APPENDED if member.run_id in done else self._append_one(connection, member) for member in batch]
 
-    def _committed(self, written: Callable[[Any], T]) -> T:
+    def _committed(self, written: Callable[[Any, Sequence[G]], T], batch: Sequence[G]) -> T:
         """Commit what nothing stands in the way of, which is nearly everything, at the cost of little more than SQLite's own. False or None: nothing was written."""
-        with self._lock, self._turns.turn():
-            return self._bare.committed(written)
+        with self._lock, self._turns:
+            return self._bare.committed(lambda cursor: written(cursor, batch))
 
     def _written_together(self, connection: sa.Connection, members: Sequence[Append]) -> bool:
         """The same within a transaction that has more to write."""
@@ -296,7 +293,7 @@ class SqliteDatabase:
         payloads.refer(connection, ((number, item) for item in member.payloads))
         self._alone.brought(cursor_of(connection), member)
         inbox.tell(connection, member.words)
-        return Appended()
+        return _APPENDED
 
     def tell_due(self, connection: sa.Connection, looks_us: int | None = None) -> None:
         """Nothing tells other processes of a change in a file."""

@@ -91,6 +91,8 @@ def is_ordinary(member: Append) -> bool:
 
 def ordinary(batch: Sequence[Append]) -> list[Append]:
     """The members that may be written together: one for each run, and each of them ordinary."""
+    if len(batch) == 1:  # nearly always
+        return [*batch] if is_ordinary(batch[0]) else []
     runs = Counter(member.run_id for member in batch)
     return [member for member in batch if is_ordinary(member) and runs[member.run_id] == 1]
 

@@ -11,7 +11,7 @@ import os
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 try:
     import fcntl
@@ -35,21 +35,15 @@ class Turns:
         self._waiting: set[int] = set()  # those whose threads still do, which close them
         self._impossible = fcntl is None
 
-    def turn(self) -> Self:
-        """What to be `with`: one's turn during the block, if there can be turns and nobody keeps one for too long."""
-        return self
-
     def __enter__(self) -> None:
+        """One's turn begins, if there can be turns and nobody keeps one for too long."""
         try:
             self._take()
         except BaseException:  # an interruption may come when it was taken; raised again
-            self._give_back()
+            self.__exit__()
             raise
 
     def __exit__(self, *_: object) -> None:
-        self._give_back()
-
-    def _give_back(self) -> None:
         if self._waited is not None:
             _given_back(self._waited)
             self._waited = None

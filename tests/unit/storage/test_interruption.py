@@ -14,7 +14,7 @@ import pytest
 
 from recovery.ports import Hold, Journal
 from recovery.storage import open_journal
-from recovery.storage.interruption import attended
+from recovery.storage.retry import persistently
 
 STRIDES = {"sqlite": 11, "postgresql": 17}  # of about a thousand lines
 POOL = {"impl.py", "queue.py"}
@@ -103,7 +103,7 @@ def test_an_error_that_a_library_raises_in_its_place_is_not_what_comes_out() -> 
             raise AttributeError("half made")
 
     with pytest.raises(KeyboardInterrupt):
-        attended(broken, lambda: cleared.append("cleared"))
+        persistently(broken, "here", lambda: cleared.append("cleared"), writing=True)
     assert cleared == ["cleared"]
 
 
@@ -115,4 +115,4 @@ def test_an_error_on_the_way_out_of_an_interruption_is_its_own() -> None:
         raise KeyboardInterrupt
     except KeyboardInterrupt:
         with pytest.raises(ValueError, match="its own"):
-            attended(failed, lambda: pytest.fail("there was nothing to clear"))
+            persistently(failed, "here", lambda: pytest.fail("there was nothing to clear"), writing=True)

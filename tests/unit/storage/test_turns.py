@@ -20,7 +20,7 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from recovery.storage.turns import Turns
-with Turns(Path(sys.argv[1]), 60).turn():
+with Turns(Path(sys.argv[1]), 60):
     print("mine", flush=True)
     sys.stdin.read()
 """
@@ -46,11 +46,11 @@ def test_a_second_writer_waits_for_the_first(database: Path) -> None:
     had = threading.Event()
 
     def follow() -> None:
-        with second.turn():
+        with second:
             order.append("second")
         had.set()
 
-    with first.turn():
+    with first:
         thread = threading.Thread(target=follow)
         thread.start()
         while not second._waiting:
@@ -60,7 +60,7 @@ def test_a_second_writer_waits_for_the_first(database: Path) -> None:
     thread.join()
     assert order == ["first", "second"]
     assert is_free(database)
-    with first.turn():  # and again
+    with first:  # and again
         assert not is_free(database)
     first.drop()
     second.drop()
@@ -72,29 +72,29 @@ def test_a_turn_ends_with_a_process_that_is_killed(database: Path) -> None:
     assert holder.stdout.readline() == "mine\n"
     assert not is_free(database)
     holder.send_signal(signal.SIGKILL)
-    with Turns(database, WAIT_SECONDS).turn():
+    with Turns(database, WAIT_SECONDS):
         assert not is_free(database)
     holder.communicate()
 
 
 def test_who_has_waited_long_enough_goes_on_and_keeps_nothing(database: Path) -> None:
     first, impatient = Turns(database, WAIT_SECONDS), Turns(database, 0.01)
-    with first.turn(), impatient.turn():
+    with first, impatient:
         assert impatient._waited is None
         assert impatient._waiting
-    with Turns(database, WAIT_SECONDS).turn():
+    with Turns(database, WAIT_SECONDS):
         """What the thread got that nobody waited for any more was let go of."""
     first.drop()
 
 
 def test_while_one_keeps_its_turn_for_too_long_nobody_waits_for_it_again_and_again(database: Path) -> None:
     first, other = Turns(database, WAIT_SECONDS), Turns(database, 0.01)
-    with first.turn():
+    with first:
         for _ in range(3):
-            with other.turn():
+            with other:
                 pass
         assert len(other._waiting) == 1
-    with Turns(database, WAIT_SECONDS).turn():
+    with Turns(database, WAIT_SECONDS):
         """What the thread got that nobody waited for any more was let go of."""
     first.drop()
     other.drop()
@@ -102,10 +102,10 @@ def test_while_one_keeps_its_turn_for_too_long_nobody_waits_for_it_again_and_aga
 
 def test_where_no_thread_can_begin_one_goes_on_without(database: Path) -> None:
     first, other = Turns(database, WAIT_SECONDS), Turns(database, WAIT_SECONDS)
-    with first.turn():
+    with first:
         usual = threading.stack_size(2**47)  # of which no thread can be had
         try:
-            with other.turn():
+            with other:
                 assert other._waiting == set()
         finally:
             threading.stack_size(usual)
@@ -118,7 +118,7 @@ def test_a_forked_child_neither_keeps_nor_ends_a_turn_of_its_parent(database: Pa
     turns = Turns(database, WAIT_SECONDS)
     told, telling = os.pipe()
     ending, end = os.pipe()
-    with turns.turn():
+    with turns:
         child = os.fork()
         if child == 0:
             turns.forked()
@@ -138,13 +138,13 @@ def test_a_forked_child_neither_keeps_nor_ends_a_turn_of_its_parent(database: Pa
 
 def test_where_there_can_be_no_file_nobody_waits(tmp_path: Path) -> None:
     turns = Turns(tmp_path / "absent" / "journal.db", WAIT_SECONDS)
-    with turns.turn(), turns.turn():
+    with turns, turns:
         assert not (tmp_path / "absent").exists()
 
 
 def test_the_file_is_its_owners_and_an_error_ends_the_turn(database: Path) -> None:
     turns = Turns(database, WAIT_SECONDS)
-    with pytest.raises(LookupError), turns.turn():
+    with pytest.raises(LookupError), turns:
         raise LookupError
     assert is_free(database)
     assert Path(f"{database}{SUFFIX}").stat().st_mode & 0o777 == 0o600
