@@ -11,20 +11,20 @@ import re
 import string
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from datetime import timedelta
 from enum import StrEnum
 from functools import cache, partial
-from importlib import import_module
 from pathlib import Path
-from types import FunctionType
-from typing import Any, get_args, get_origin
+from typing import Any
 
 import typer.main
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 import recovery
+from docs.markdown import field_rows, members, table
+from docs.names import CONSTRUCTORS, api_page
 from recovery import catalogue, cli, crashpoints
 from recovery.checkpoint import errors as checkpoint_errors
 from recovery.checkpoint import refusals
@@ -35,7 +35,6 @@ from recovery.core.reasons import PARKED, HoldReason, Parked
 from recovery.core.rows import Action, Row
 from recovery.core.truth import REFUSALS
 from recovery.core.verdicts import ROWS, Facts, judge
-from recovery.engine.wiring import Wiring
 from recovery.operators import parking
 from recovery.testing import environment, moves, scenario, steps
 
@@ -120,7 +119,7 @@ def exit_codes_page() -> str:
             "",
             "Every command ends with one of these. A usage mistake of the command line itself is 2 as well.",
             "",
-            *_table(("code", "name", "what it says", "what to do"), rows),
+            *table(("code", "name", "what it says", "what to do"), rows),
             "",
             f"Where a command is about several runs, the first of these that holds: {', '.join(str(int(code)) for code in order)}.",
         ]
@@ -137,7 +136,7 @@ def crash_points_page() -> str:
             f"one of them by the environment variable `{crashpoints.VARIABLE}=POINT` or `{crashpoints.VARIABLE}=POINT:N` (the N-th passage). The",
             "second point of a bracket is not reached when what it brackets raises.",
             "",
-            *_table(("bracket", "what happens in it", "points"), rows),
+            *table(("bracket", "what happens in it", "points"), rows),
         ]
     )
 
@@ -156,24 +155,11 @@ def values_page() -> str:
         "",
     ]
     kinds = [(f"`{name}`", ", ".join(f"`{item.name}`" for item in fields(kind))) for name, kind in entries.KINDS.items()]
-    lines += ["## Kinds of entries", "", *_table(("entry", "fields"), kinds), ""]
+    lines += ["## Kinds of entries", "", *table(("entry", "fields"), kinds), ""]
     for enum, title in sections:
-        lines += [f"## {title}", "", *_table(("value", "meaning"), _members(enum)), ""]
+        lines += [f"## {title}", "", *table(("value", "meaning"), members(enum)), ""]
     lines += [f"The entries' format is number {entries.ENTRY_FORMAT}. A reader refuses a newer one (exit code 2)."]
     return "\n".join(lines)
-
-
-CONSTRUCTORS: tuple[Callable[..., contracts.Contract], ...] = (
-    contracts.Read,
-    contracts.Keyed,
-    contracts.Swallow,
-    contracts.FirstSent,
-    contracts.Named,
-    contracts.CoTransactional,
-    contracts.Prepared,
-    contracts.Probeable,
-    contracts.Opaque,
-)
 
 
 def contracts_page() -> str:
@@ -194,10 +180,10 @@ def contracts_page() -> str:
             f"Arguments, all by name: {parameters}.",
             "",
         ]
-    lines += ["## Classes of effects", "", *_table(("kind", "meaning"), _members(contracts.Kind)), ""]
-    lines += ["## Fields of a contract", "", *_table(("field", "default", "meaning"), _fields(contracts.Contract)), ""]
+    lines += ["## Classes of effects", "", *table(("kind", "meaning"), members(contracts.Kind)), ""]
+    lines += ["## Fields of a contract", "", *table(("field", "default", "meaning"), field_rows(contracts.Contract)), ""]
     lines += ["## Fields of a look-up", "", inspect.cleandoc(contracts.Lookup.__doc__ or ""), ""]
-    lines += [*_table(("field", "default", "meaning"), _fields(contracts.Lookup)), ""]
+    lines += [*table(("field", "default", "meaning"), field_rows(contracts.Lookup)), ""]
     lines += [
         "## What is refused",
         "",
@@ -205,7 +191,7 @@ def contracts_page() -> str:
         "",
     ]
     refusals = dict.fromkeys((f"`{refusal.field}`", refusal.reason, refusal.advice) for refusal in REFUSALS)
-    lines += [*_table(("field", "refused because", "what to do"), refusals), ""]
+    lines += [*table(("field", "refused because", "what to do"), refusals), ""]
     for enum in (
         contracts.Remembers,
         contracts.Replay,
@@ -218,7 +204,7 @@ def contracts_page() -> str:
         lines += [f"## {enum.__name__}", ""]
         if "__doc__" in vars(enum) and enum.__doc__:
             lines += [inspect.cleandoc(enum.__doc__), ""]
-        lines += [*_table(("value", "meaning"), _members(enum)), ""]
+        lines += [*table(("value", "meaning"), members(enum)), ""]
     return "\n".join(lines)
 
 
@@ -393,7 +379,7 @@ def cli_page() -> str:
         "Each has `schema_version`, and of a run that is not completed `error` as well. Times are ISO 8601 in UTC.",
         "",
     ]
-    lines += _table(("command", "keys"), [(f"`{name}`", ", ".join(f"`{key}`" for key in keys)) for name, keys in DOCUMENTS.items()])
+    lines += table(("command", "keys"), [(f"`{name}`", ", ".join(f"`{key}`" for key in keys)) for name, keys in DOCUMENTS.items()])
     return "\n".join(lines)
 
 
@@ -416,7 +402,7 @@ def _command(name: str, command: Any) -> list[str]:
             default = f" Default: {item.default}." if item.default and not item.is_flag else ""
             rows.append((f"`{', '.join(item.opts)}{taken}`", f"{item.help}{default}"))
     usage = " ".join([name, *(item.metavar for item in arguments), "[OPTIONS]"])
-    return [f"## {name}", "", f"`{usage}`", "", inspect.cleandoc(command.help), "", *_table(("option", "meaning"), rows), ""]
+    return [f"## {name}", "", f"`{usage}`", "", inspect.cleandoc(command.help), "", *table(("option", "meaning"), rows), ""]
 
 
 def verdicts_page() -> str:
@@ -427,14 +413,14 @@ def verdicts_page() -> str:
         "meaning. Judging the same evidence again gives the same row. Times are those of the [words](words.md); A1 to A6 are the assumptions of",
         "the [guarantees](../explanation/guarantees.md).",
         "",
-        *_table(
+        *table(
             ("#", "row", "verdict", "if none above holds and"),
             [(str(row.number), f"[{row.name}](#{row.name})", f"`{row.action.value}`", row.condition) for row in ROWS],
         ),
         "",
         "## Actions",
         "",
-        *_table(("action", "what follows"), _members(Action)),
+        *table(("action", "what follows"), members(Action)),
         "",
         "## Facts",
         "",
@@ -443,7 +429,7 @@ def verdicts_page() -> str:
     ]
     for enum in (facts.Finding, facts.Gate, facts.Resend, facts.Ask, facts.Close, facts.Absence):
         lines += [f"### {enum.__name__}", "", inspect.cleandoc(enum.__doc__ or ""), ""]
-        lines += [*_table(("value", "meaning"), _members(enum)), ""]
+        lines += [*table(("value", "meaning"), members(enum)), ""]
     lines += ["## Rows", ""]
     for row in ROWS:
         assumed = f"Assumes {', '.join(row.assumes)}." if row.assumes else "Assumes nothing."
@@ -470,7 +456,7 @@ def parking_index_page() -> str:
             "to look at first, what is known, why the table does not decide by itself, which orders are open, and how to have fewer of it. The same",
             "words are in the program: `recover parking REASON`. The way through: [decide a doubt](../../how-to/decide-a-doubt.md).",
             "",
-            *_table(("reason", "what it means", "orders that are or may be open"), rows),
+            *table(("reason", "what it means", "orders that are or may be open"), rows),
             "",
             "`resolve` is always open, unless somebody else is at work on the run: hold it first.",
         ]
@@ -493,7 +479,7 @@ def parking_page(reason: Parked) -> str:
         "",
         f"[Row {row.number}](../verdicts.md#{row.name}) is reached from these [facts](../verdicts.md#facts); a fact that is not named can be anything.",
         "",
-        *_table(("fact", "values"), _reached_from(row)),
+        *table(("fact", "values"), _reached_from(row)),
         "",
     ]
     if row.relies_on:
@@ -547,14 +533,14 @@ def scenarios_page() -> str:
         for model in models:
             rows = [_model_field(name, field) for name, field in model.model_fields.items()]
             lines += [f"### {model.__name__}", "", inspect.cleandoc(model.__doc__ or ""), ""]
-            lines += [*_table(("field", "default", "meaning"), rows), ""]
+            lines += [*table(("field", "default", "meaning"), rows), ""]
     lines += [
         "## Places",
         "",
         "A process is stopped at a [crash point](crash-points.md) or at one of these places inside the environment:",
         "",
     ]
-    lines += [*_table(("place", "what is true there"), [(f"`{place}`", text) for place, text in environment.PLACES.items()]), ""]
+    lines += [*table(("place", "what is true there"), [(f"`{place}`", text) for place, text in environment.PLACES.items()]), ""]
     lines += [
         "A process that is killed reaches nothing any more: its lease is not released, and no `finally` block gets through. One that is paused",
         "stands still as under SIGSTOP; its lease ends when time passes while somebody watches it.",
@@ -605,7 +591,7 @@ def providers_page() -> str:
         window = console_contracts.window(contract), "-" if known is None else console_contracts.KNOWN[known]
         rows.append((f"[{entry.name}](#{entry.name})", entry.kind.value, *window, after, console_contracts.a_copy(entry)))
     head = ("name", "class", "window", "known from", "after a crash in the wrong moment", "one more request")
-    lines += [*_table(head, rows), ""]
+    lines += [*table(head, rows), ""]
     for entry in entries:
         contract = entry.contract()
         lines += [f"## {entry.name}", "", f"{entry.title}. Class `{entry.kind.value}`, version {entry.version}.", ""]
@@ -614,7 +600,7 @@ def providers_page() -> str:
             (f"`{p.field}`", console_contracts.shown(p), p.says, entry.status(p).value, _cited(entry.sources[p.source]))
             for p in entry.promises
         ]
-        lines += [*_table(("promise", "value", "what it says", "how we know", "source"), stated), ""]
+        lines += [*table(("promise", "value", "what it says", "how we know", "source"), stated), ""]
         lines += [f"- {note.says} ({entry.status(note).value}: {_cited(entry.sources[note.source])})" for note in entry.notes]
         lines += [""] if entry.notes else []
         told = [
@@ -622,7 +608,7 @@ def providers_page() -> str:
             for c in catalogue.consequences(contract)
         ]
         lines += [
-            *_table(("after a crash", "row", "then"), [(when, row, then.rpartition(" (")[0]) for when, row, then in told]),
+            *table(("after a crash", "row", "then"), [(when, row, then.rpartition(" (")[0]) for when, row, then in told]),
             "",
         ]
     return "\n".join(lines)
@@ -631,185 +617,6 @@ def providers_page() -> str:
 def _cited(source: catalogue.Source) -> str:
     cited = console_contracts.cited(source)
     return cited if source.url is None else cited.replace(source.title, f"[{source.title}]({source.url})", 1)
-
-
-API: dict[str, tuple[str, ...]] = {
-    "Engines": ("Engine", "AsyncEngine", "Budget", "Lease", "Queue", "Rate"),
-    "Definitions": ("effect", "Effect", "Bound", "Environment", "Call", "Rejection", "workflow", "Workflow"),
-    "In a workflow": ("Run", "AsyncRun", "Applied", "Rejected", "Batched"),
-    "Answers": (
-        "Answer", "Found", "Refused", "Accepted", "Absent", "InFlight", "Gone", "Foreign", "Mismatch", "Closed", "Expired",
-        "Indeterminate", "Unreachable", "TurnedAway", "NotSent", "ReplyWas",
-    ),
-    "Reports": ("Recovered", "RunInfo", "StepVerdict", "Receipt", "Contradiction", "Proposal", "ParkingReason", "Status"),
-}  # fmt: skip
-"""The public names by what one looks for; those that are in no section come last."""
-
-FACES: dict[str, tuple[str, ...]] = {
-    "Effect": ("__call__", "parse", "json_schema", "probe", "close", "compensation"),
-    "Bound": ("arguments",),
-    "Workflow": (),
-}
-"""What users call of the classes whose other methods are for engines."""
-
-PACKAGES = {
-    "recovery.receipts": "The environment's side, usable alone: [keep receipts in your service](../how-to/keep-receipts-in-your-service.md). Its refusals are among the [errors](errors.md).",
-    "recovery.checkpoint": "Needs the extra `checkpoint`: [checkpoints](../explanation/checkpoints.md). `ObjectCheckpoints` needs `objects`, too, so that `import *` leaves it out.",
-    "recovery.encryption": "Needs the extra `encryption`: [encrypt a journal](../how-to/encrypt-a-journal.md).",
-}
-"""Public packages beside `recovery` itself, with what is said of them."""
-
-RETURNED = (
-    ("recovery.operators.enqueueing", "Enqueued"),
-    ("recovery.ports", "Scheduled"),
-    ("recovery.engine.employing", "Employed"),
-    ("recovery.engine.employing", "AsyncEmployed"),
-)
-"""What engines return and nobody makes: their names are not in `recovery`."""
-
-INSIDE = frozenset({"clock", "flush", "identify", "info", "new_token", "proven_dead", "surroundings", "world"})
-"""Methods of the engines that are for the package itself."""
-
-
-def api_page() -> str:
-    lines = [
-        "# Names in Python",
-        "",
-        "Everything in `recovery.__all__`, with its signature and what it says of itself. Durations are `timedelta`, times are `datetime` with a",
-        "time zone. What each error means: [errors](errors.md). The fields of contracts: [contracts](contracts.md).",
-        "",
-    ]
-    placed = {name for names in API.values() for name in names} | {"contracts", "errors"}
-    others = tuple(name for name in recovery.__all__ if name not in placed)
-    for title, names in (API | ({"Others": others} if others else {})).items():
-        lines += [f"## {title}", ""]
-        for name in names:
-            lines += _api(name, getattr(recovery, name))
-    lines += ["## What engines return", "", "The package makes them; their names are not in `recovery`.", ""]
-    for module, name in RETURNED:
-        lines += _api(name, getattr(import_module(module), name))
-    lines += [
-        "## Contracts",
-        "",
-        "In `recovery.contracts`. Arguments that are not given are named among a verdict's assumptions.",
-        "",
-    ]
-    for build in CONSTRUCTORS:
-        lines += [f"### contracts.{build.__name__}", "", *_code(f"contracts.{build.__name__}", build), _summary(build), ""]
-    for module, what in PACKAGES.items():
-        package = import_module(module)
-        short = module.removeprefix("recovery.")
-        lines += [f"## {module}", "", what, ""]
-        for name in sorted(package.__all__, key=str.lower):
-            value = getattr(package, name)
-            if not (isinstance(value, type) and issubclass(value, Exception)):
-                lines += _api(f"{short}.{name}", value)
-    return "\n".join(lines)
-
-
-def _api(name: str, value: Any) -> list[str]:
-    if not isinstance(value, type) and get_args(value):
-        return [f"### {name}", "", "One of: " + ", ".join(f"`{_origin(item)}`" for item in get_args(value)) + ".", ""]
-    if isinstance(value, type) and issubclass(value, StrEnum):
-        return [f"### {name}", "", *_table(("value", "meaning"), _members(value)), ""]
-    if not callable(value):
-        return [f"### {name}", "", f"`{value!r}`", ""]
-    lines = [f"### {name}", "", *(_code(name, value) if _constructed(value) else []), _prose(value), ""]
-    if isinstance(value, type):
-        if issubclass(value, Wiring):
-            lines += [_prose(Wiring), ""]
-        for method in _face(name, value):
-            lines += _method(name, method, inspect.getattr_static(value, method))
-    return lines
-
-
-def _constructed(value: Any) -> bool:
-    """Whether people call it: an Effect, a Workflow, a Run and a report are made for them."""
-    return not isinstance(value, type) or value.__name__ not in {
-        "Effect",
-        "Workflow",
-        "Bound",
-        "Run",
-        "AsyncRun",
-        "Rejection",
-        "Employed",
-        "AsyncEmployed",
-    }
-
-
-def _face(name: str, cls: type) -> list[str]:
-    if name in FACES:
-        return list(FACES[name])
-    own = [of for of in cls.__mro__ if of.__module__.startswith("recovery.") and of is not recovery.errors.RecoveryError]
-    found = dict.fromkeys(method for of in own for method in vars(of) if not method.startswith("_"))
-    return [
-        method
-        for method in found
-        if method not in INSIDE and isinstance(inspect.getattr_static(cls, method), FunctionType | property | classmethod)
-    ]
-
-
-def _method(name: str, method: str, value: Any) -> list[str]:
-    what = _prose(value.fget if isinstance(value, property) else value)
-    if re.fullmatch(r"As Engine\.\w+\.", what):
-        return [f"`async {name}.{method}`: as `Engine.{method}`.", ""]
-    if isinstance(value, property):
-        return [f"`{name}.{method}`: a property. {what}".strip(), ""]
-    shown = name if method == "__call__" else f"{name}.{method}"
-    function = value.__func__ if isinstance(value, classmethod) else value
-    return [*_code(shown, function, bound=True), *([what, ""] if what else [])]
-
-
-def _code(shown: str, value: Any, *, bound: bool = False) -> list[str]:
-    """A signature as one block of text, a parameter per line where it is long."""
-    signature = inspect.signature(value)
-    parameters = list(signature.parameters.values())[1 if bound else 0 :]
-    parts: list[str] = []
-    for index, parameter in enumerate(parameters):
-        kinds = [other.kind for other in parameters[:index]]
-        if parameter.kind is parameter.KEYWORD_ONLY and not {parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL} & set(kinds):
-            parts.append("*")
-        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-        default = "" if parameter.default is parameter.empty else f" = {_value(parameter.default)}"
-        parts.append(f"{stars}{parameter.name}{_annotation(parameter.annotation)}{default}")
-        behind = parameters[index + 1].kind if index + 1 < len(parameters) else None
-        if parameter.kind is parameter.POSITIONAL_ONLY and behind is not parameter.POSITIONAL_ONLY:
-            parts.append("/")
-    returns = "" if isinstance(value, type) else _annotation(signature.return_annotation).replace(": ", " -> ", 1)
-    prefix = "async " if inspect.iscoroutinefunction(value) else ""
-    line = f"{prefix}{shown}({', '.join(parts)}){returns}"
-    if len(line) > 110:
-        line = f"{prefix}{shown}(\n" + "".join(f"    {part},\n" for part in parts) + f"){returns}"
-    return ["```text", *line.splitlines(), "```", ""]
-
-
-def _annotation(given: Any) -> str:
-    if given is inspect.Parameter.empty:
-        return ""
-    return f": {given if isinstance(given, str) else getattr(given, '__name__', given)}"
-
-
-def _value(default: Any) -> str:
-    if isinstance(default, StrEnum):
-        return f"{type(default).__name__}.{default.name}"
-    if default == contracts.FOR_EVER:
-        return "FOR_EVER"
-    if isinstance(default, timedelta):
-        return f"timedelta(seconds={default / timedelta(seconds=1):g})" if default else "timedelta(0)"
-    return "..." if repr(default).startswith("<") else repr(default)
-
-
-def _prose(value: Any) -> str:
-    """A docstring, its lines `name: what it is` as a list."""
-    return re.sub(r"(?m)^([a-z_]+(?:, [a-z_]+)*): ", r"- `\1`: ", inspect.cleandoc(value.__doc__ or ""))
-
-
-def _summary(value: Any) -> str:
-    return inspect.cleandoc(value.__doc__ or "").partition("\n\n")[0]
-
-
-def _origin(item: Any) -> str:
-    return str(getattr(get_origin(item) or item, "__name__", item))
 
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -852,36 +659,6 @@ def _children(error: type[errors.RecoveryError]) -> list[type[errors.RecoveryErr
 def _shown(template: str) -> str:
     """A template with its fields as a reader sees them: {run_id!r} becomes *run_id*."""
     return re.sub(r"\{(\w+)(![rs])?(:[^}]*)?\}", r"*\1*", template)
-
-
-def _comments(cls: type) -> dict[str, str]:
-    """The comment behind each member or field of a class, from its source."""
-    found = {}
-    for line in inspect.getsource(cls).splitlines():
-        if match := re.match(r"    (\w+)(?::| =).*?\s#\s(.+)$", line):
-            found[match[1]] = match[2]
-    return found
-
-
-def _members(enum: type[StrEnum]) -> list[tuple[str, str]]:
-    comments = _comments(enum)
-    return [(f"`{member.value}`", comments.get(member.name, "")) for member in enum]
-
-
-def _fields(cls: type) -> list[tuple[str, str, str]]:
-    comments = _comments(cls)
-    return [(f"`{item.name}`", _default(item.default), comments.get(item.name, "")) for item in fields(cls)]
-
-
-def _default(value: Any) -> str:
-    if value is MISSING:
-        return "required"
-    return f"`{value.value if isinstance(value, StrEnum) else value!r}`"
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
 
 
 def render(name: str) -> str:

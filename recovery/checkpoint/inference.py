@@ -81,6 +81,7 @@ class Identity:
 
     @property
     def name(self) -> str:
+        """The digest of all that makes entries interchangeable: two identities share entries if and only if it is the same."""
         return digest(_DOMAIN + strict.canonical(self.document()))
 
 

@@ -101,6 +101,7 @@ class Learning:
 
     @property
     def kind(self) -> Kind:
+        """A learning state: it resumes."""
         return Kind.LEARNING
 
     def state(self) -> dict[str, Any]:
@@ -216,6 +217,7 @@ class Weights:
 
     @property
     def kind(self) -> Kind:
+        """Weights: they can be used, and not resumed."""
         return Kind.WEIGHTS
 
     @classmethod

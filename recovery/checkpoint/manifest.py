@@ -167,6 +167,7 @@ class Manifest:
 
     @property
     def total_bytes(self) -> int:
+        """Of all its files."""
         return sum(entry.size for entry in self.files)
 
     def shards(self) -> tuple[FileEntry, ...]:

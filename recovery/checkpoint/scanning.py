@@ -49,14 +49,17 @@ class Candidate:
 
     @property
     def name(self) -> str:
+        """Of its directory, which every command and `CheckpointStore.inspect` take."""
         return self.path.name
 
     @property
     def id(self) -> str:
+        """The digest of its manifest."""
         return self.manifest.id
 
     @property
     def kind(self) -> Kind:
+        """What kind of state it is."""
         return self.manifest.kind
 
 

@@ -77,6 +77,7 @@ class CheckpointStore(Choosing):
 
     @property
     def where(self) -> str:
+        """Its path, as reports and errors name it."""
         return str(self.path)
 
     @property

@@ -37,7 +37,9 @@ class Capture(Protocol):
     """A state to be saved, taken at one boundary: after an update and before the next."""
 
     @property
-    def kind(self) -> Kind: ...
+    def kind(self) -> Kind:
+        """What kind of state it is; it is loaded as no other."""
+        ...
 
     @property
     def arrays(self) -> Mapping[str, Array]:
@@ -58,6 +60,7 @@ class Checkpoint:
 
     @property
     def kind(self) -> Kind:
+        """What kind of state it is."""
         return self.manifest.kind
 
 

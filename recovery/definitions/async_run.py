@@ -82,6 +82,7 @@ class AsyncRun:
 
     @property
     def run_id(self) -> str:
+        """The name of the run, the same on every replay."""
         return self._session.run_id
 
     @overload

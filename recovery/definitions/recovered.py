@@ -142,6 +142,7 @@ class Recovered(Generic[R]):
 
     @property
     def exit_code(self) -> ExitCode:
+        """What `recover --run-id` ends with: 0 where there is a result, else what the error says."""
         return self.error.exit_code if self.error is not None else ExitCode.SETTLED
 
 

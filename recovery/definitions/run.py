@@ -87,6 +87,7 @@ class Run:
 
     @property
     def run_id(self) -> str:
+        """The name of the run, the same on every replay."""
         return self._session.run_id
 
     def decide(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

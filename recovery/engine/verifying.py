@@ -81,10 +81,12 @@ class Verified:
     compared: list[ComparedEffect] = field(default_factory=list)
 
     def of(self, *verdicts: Compared) -> list[ComparedEffect]:
+        """The compared effects with one of these verdicts."""
         return [one for one in self.compared if one.verdict in verdicts]
 
     @property
     def exit_code(self) -> ExitCode:
+        """What `recover verify` ends with: 0 where everything verifies and agrees."""
         codes = [one.exit_code for one in self.broken]
         if self.of(Compared.LOST, Compared.MISMATCH):
             codes.append(ExitCode.IN_DOUBT)

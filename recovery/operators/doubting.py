@@ -81,6 +81,7 @@ class Doubts:
 
     @property
     def exit_code(self) -> ExitCode:
+        """What `recover doubt` ends with: 0 where nothing waits for a person."""
         codes = [doubt.exit_code for doubt in self.doubts] + [ExitCode.CORRUPT for _one in self.damaged]
         return ExitCode.worst([*codes, ExitCode.IN_DOUBT] if self.contracts or self.contradicted else codes)
 

@@ -46,6 +46,7 @@ class Fit:
 
     @property
     def fits(self) -> bool:
+        """Whether the code would go on with it."""
         return self.error is None
 
     def check(self) -> None:
@@ -64,6 +65,7 @@ class Checked:
 
     @property
     def misfits(self) -> list[Fit]:
+        """Those that do not fit."""
         return [fit for fit in self.fits if not fit.fits]
 
     @property

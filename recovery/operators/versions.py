@@ -36,6 +36,7 @@ class VersionInUse:
 
     @property
     def open(self) -> int:
+        """How many open runs go by it."""
         return self.runs.total()
 
 
