@@ -32,7 +32,7 @@ from recovery.core.misfits import Side, asked_decision, recorded_side
 from recovery.core.operations import Append, Decided, Enter, Flush, Leave, Now, Op, Turn
 from recovery.core.order_errors import RunCancelled
 from recovery.core.orders import held_at_least, refusal
-from recovery.core.resting import Rest, Rests, says_less
+from recovery.core.resting import GOES_ON, Rest, Rests, says_less
 from recovery.core.returning import recorded_orders
 from recovery.core.scopes import Scopes
 from recovery.core.steps import OutOfOrder, Steps, upwards
@@ -332,14 +332,8 @@ class Execution:
                 unsaid = not_after(unsaid, min(map(latest_us, entries)))
             standing = held_at_least(self.history, entries, self.rests.standing(branch, Rest(status, next_look_us, reason)))
             rides = rides and self.stands is standing.status is Status.RUNNING
-            await self._stored(Append((*unsaid, *entries), *standing, rides=rides))
-            self._riding = rides
-            self.stands, self.looks_us = standing.status, standing.next_look_us
+            await self._stored((*unsaid, *entries), standing, rides)
             self._were_said(unsaid)
-            for durable in (*unsaid, *entries):
-                self.history.add(durable)
-            if not rides:
-                self.durable = self.history.length
         finally:
             if self._branched:
                 await Leave()
@@ -353,16 +347,24 @@ class Execution:
                 self._unsaid.said(said)
         self.memory.leave([said.step for said in unsaid if said.form == PUBLISHED])
 
-    async def write(self, entry: Entry, *, rides: bool = False) -> None:
+    def write(self, entry: Entry, *, rides: bool = False) -> Coroutine[Op[Any], Any, None]:
         """As `append`, of one entry of a run that goes on. Nearly always nothing else becomes durable with it, and nobody else appends."""
         if self._branched or self._unsaid or self.noted or self.rests or self.history.overrides:
-            await self.append(step_of(entry), [entry], rides=rides)
-            return
-        rides = rides and self.stands is Status.RUNNING
-        await self._stored(Append((entry,), Status.RUNNING, rides=rides))
+            return self.append(step_of(entry), [entry], rides=rides)
+        return self._stored((entry,), GOES_ON, rides and self.stands is Status.RUNNING)
+
+    async def _stored(self, entries: tuple[Entry, ...], standing: Rest, rides: bool) -> None:
+        """Raises Unwind, and KeyReused: nothing was written and nothing will be sent; the run may end with it, and take no later step."""
+        try:
+            await Append(entries, *standing, rides=rides)
+        except KeyReused:
+            raise
+        except Exception as error:
+            raise self._refused(error) from error
         self._riding = rides
-        self.stands, self.looks_us = Status.RUNNING, None
-        self.history.add(entry)
+        self.stands, self.looks_us, _ = standing
+        for entry in entries:
+            self.history.add(entry)
         if not rides:
             self.durable = self.history.length
 
@@ -373,23 +375,20 @@ class Execution:
         if self._branched:
             await Enter()
         try:
-            await self._stored(Flush())
+            await Flush()
             self._riding = False
             self.durable = self.history.length
+        except Exception as error:
+            raise self._refused(error) from error
         finally:
             if self._branched:
                 await Leave()
 
-    async def _stored(self, wanted: Append | Flush) -> None:
-        """Raises Unwind, and KeyReused: nothing was written and nothing will be sent; the run may end with it, and take no later step."""
-        try:
-            await wanted
-        except KeyReused:
-            raise
-        except RecoveryError as error:
-            raise self.stop(error) from error
-        except Exception as error:  # no store may fail so: our bug, told as one
-            raise InvariantViolated(f"run {self.history.run_id}: an append failed in a way that no store may") from error
+    def _refused(self, error: Exception) -> Unwind | InvariantViolated:
+        """What becomes of the run where nothing was made durable."""
+        if isinstance(error, RecoveryError):
+            return self.stop(error)
+        return InvariantViolated(f"run {self.history.run_id}: an append failed in a way that no store may")  # our bug, told as one
 
     def understated(self, branch: str, rest: Rest, now_us: int | None = None) -> bool:
         """Whether the run's row says less than that this branch rests like this: what was taken in before it wrote that the run goes on, or whoever

@@ -8,7 +8,7 @@ record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -45,9 +45,9 @@ from recovery.core.judgement import Judgement, conclude
 from recovery.core.kin import Kin
 from recovery.core.mail import Mail
 from recovery.core.misfits import asked_effect, other_meaning, other_request
-from recovery.core.operations import Ask, Cancel, Close, HoldContract, Now, Send, Sleep
+from recovery.core.operations import Ask, Cancel, Close, HoldContract, Now, Op, Send, Sleep
 from recovery.core.orders import check_wanted, heed, ordered
-from recovery.core.ordinary import course_of, made_of, outright
+from recovery.core.ordinary import made_of, outright
 from recovery.core.policy import Budget
 from recovery.core.request import Request, holding
 from recovery.core.resting import Rest
@@ -160,39 +160,41 @@ class Machine(Execution):
 
     # -- effects -------------------------------------------------------------------------------------------------------
 
-    async def perform(self, step: str, request: Request) -> Settled:
+    def perform(self, step: str, request: Request) -> Coroutine[Op[Any], Any, Settled]:
         """The effect's first durable outcome: recorded, found, or made now. Raises Unwind where none can be had."""
+        if step in self.history.steps or self.history.overrides or self._gates:
+            return self._performed(step, request)
+        self._asks(step, request)
+        return outright(self, step, request)  # almost always
+
+    def _asks(self, step: str, request: Request) -> None:
+        """What the workflow asks for is kept."""
+        self.contracts.setdefault(request.contract.digest, request.contract)
+        self.requests[step] = request
+
+    async def _performed(self, step: str, request: Request) -> Settled:
+        """As `perform`, of what may be recorded, inherited, or to be returned in turn."""
         recorded = self.history.steps.get(step)
         its_own = isinstance(recorded, EffectStep) or (recorded is None and not self.history.overrides)
         given = None if its_own else await inherited(self, step, request)
         if given is None or own_effect(self.history, step) is not None:  # what an earlier generation did is undone with the rest
-            self.contracts.setdefault(request.contract.digest, request.contract)
-            self.requests[step] = request
+            self._asks(step, request)
         if given is not None:
             settled = given
         elif recorded is None or is_anew(recorded):
-            settled = await self._new(step, request, await Now())
+            settled = await outright(self, step, request)
         elif not isinstance(recorded, EffectStep):
             recorded_as = FORMS[recorded.decision.form]
             raise self.diverge(step, recorded_as, f"effect {request.effect}", asked_effect(step, request))
         elif (differs := other_meaning(recorded, request)) is not None:
             raise self.diverge(step, *differs, asked_effect(step, request))
         else:
-            settled = await self._settle(request, recorded, None)
+            settled = await self.settle(request, recorded, None)
         if self._gates:
             await self.turn(settled.step)
         return settled
 
-    async def _new(self, step: str, request: Request, now_us: int) -> Settled:
-        """Nothing is recorded of the step yet."""
-        course = course_of(self, step, request) if self.straight else None
-        if course is None:
-            draft = EffectStep(seq=0, intent=request.intent(step, now_us))
-            return await self._settle(request, draft, draft.intent)
-        came = await outright(self, step, request, course, now_us)
-        return came if isinstance(came, Settled) else await self._settle(request, made_of(self, step), came)
-
-    async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
+    async def settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
         """Judge, act, observe, until the step is settled. `pending` is known here and not durable yet."""
         if effect.settled is not None and effect.intent.fingerprint == request.fingerprint and unopposed(effect, effect.settled):
             if self.tells:

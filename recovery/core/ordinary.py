@@ -21,21 +21,13 @@ if TYPE_CHECKING:
     from recovery.core.machine import Machine
 
 
-def course_of(machine: Machine, step: str, request: Request) -> Course | None:
-    """The course of a step that begins now; None where something is known that sets it apart."""
-    contract = request.contract
-    if machine.restored or not _undisturbed(machine) or machine.steps.stopped_at(branch_of(step)) is not None:
-        return None
-    bounded = request.valid_until_us is not None or request.deadline_us is not None or contract.valid_for_us is not None
-    if bounded or request.rate is not None or request.retry is not None:
-        return None
-    same_bytes = machine.same_bytes and request.same_bytes
-    kind = Kind(contract.digest, request.timeout_us, request.can_probe, request.can_close, same_bytes)
-    return machine.foreseen.course(kind, contract, machine.budget)
-
-
-async def outright(machine: Machine, step: str, request: Request, course: Course, now_us: int) -> Settled | Observation:
-    """Send an effect that is asked for now. Its outcome; its answer, not durable yet, where that is to be weighed."""
+async def outright(machine: Machine, step: str, request: Request) -> Settled:
+    """The outcome of an effect of which nothing is recorded yet. Raises Unwind where none can be had."""
+    now_us = await Now()
+    course = course_of(machine, step, request)
+    if course is None:
+        draft = EffectStep(0, request.intent(step, now_us))
+        return await machine.settle(request, draft, draft.intent)
     me, tells = machine.me, machine.tells
     attempt = Attempt(step=step, number=1, purpose=SENDING, sent_at_us=now_us, send_until_us=now_us + course.lasts_us, epoch=me)
     intent = request.intent(step, now_us, attempt)
@@ -49,12 +41,30 @@ async def outright(machine: Machine, step: str, request: Request, course: Course
         step=step, source=Source.REPLY, asked_at_us=now_us, observed_at_us=seen_us, answer=answer, attempt=1, epoch=me
     )
     settled = outcome(course, intent, reply, seen_us) if _undisturbed(machine) else None
-    if settled is None:
-        return reply
+    if settled is None:  # an order came in the meantime, or the answer is to be weighed
+        return await machine.settle(request, made, reply)
     if tells:
         machine.judgements.append((made, adopting(course, attempt, settled)))
     await machine.write(settled, rides=_rides(machine, request, course, now_us, seen_us))
     return settled
+
+
+def course_of(machine: Machine, step: str, request: Request) -> Course | None:
+    """The course of a step that begins now; None where something is known that sets it apart."""
+    contract = request.contract
+    if (
+        not machine.straight
+        or machine.restored
+        or not _undisturbed(machine)
+        or machine.steps.stopped_at(branch_of(step)) is not None
+    ):
+        return None
+    bounded = request.valid_until_us is not None or request.deadline_us is not None or contract.valid_for_us is not None
+    if bounded or request.rate is not None or request.retry is not None:
+        return None
+    same_bytes = machine.same_bytes and request.same_bytes
+    kind = Kind(contract.digest, request.timeout_us, request.can_probe, request.can_close, same_bytes)
+    return machine.foreseen.course(kind, contract, machine.budget)
 
 
 def made_of(machine: Machine, step: str) -> EffectStep:

@@ -55,7 +55,7 @@ class Rereading(Machine):
     async def _until(self, step: str, due_us: int) -> None:  # noqa: ARG002  # one signature
         raise self._end()
 
-    async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:  # noqa: ARG002
+    async def settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:  # noqa: ARG002
         if effect.settled is None or request.fingerprint != effect.intent.fingerprint:
             raise self._end()
         self.found[effect.step] = request

@@ -28,6 +28,10 @@ class Rest(NamedTuple):
     reason: str
 
 
+GOES_ON: Final = Rest(Status.RUNNING, None, "")
+"""How a run stands of which no branch rests."""
+
+
 class Rests(dict[str, Rest]):
     """The rests of branches that do not go on, by branch."""
 

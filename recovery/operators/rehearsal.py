@@ -51,9 +51,9 @@ class Rehearsal(Machine):
         self.then = f"then the workflow would sleep until {iso(due_us)}"
         raise self._stop(step)
 
-    async def _settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
+    async def settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
         if effect.settled is not None:
-            return await Machine._settle(self, request, effect, pending)  # noqa: SLF001  # super() does not work in a slotted dataclass
+            return await Machine.settle(self, request, effect, pending)  # super() does not work in a slotted dataclass
         judgement = conclude(effect, self.situation(request, effect, await Now()))
         self.judgements.append((effect, judgement))
         if judgement.action is Action.DIVERGE:

@@ -162,7 +162,7 @@ class Workers:
             procedure = machine.perform(STEP, request)
         else:
             assert isinstance(effect, EffectStep)
-            procedure = machine._settle(request, effect, pending)
+            procedure = machine.settle(request, effect, pending)
         try:
             return self._drive(machine, procedure, journal, now)
         except Unwind:
