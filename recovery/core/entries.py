@@ -101,7 +101,7 @@ class Answered:
     cause: str = ""  # the class under which the effect's retry policy knows this failure; "" for none
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True)
 class Attempt:
     """One sending of an intent, durable before its first byte. `purpose`: send, resend, close or cancel."""
 
@@ -113,7 +113,7 @@ class Attempt:
     epoch: str
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True)
 class Observation:
     step: str
     source: Source
@@ -139,7 +139,7 @@ class Verdict:
     evidence: tuple[int, ...] = ()  # sequence numbers of what contradicts a recorded outcome
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True)
 class Settled:
     """The first durable outcome of a step, or of the run itself (step ""). Final."""
 
@@ -229,7 +229,7 @@ class Decision:
     form: str = ""  # one of FORMS
 
 
-@value(frozen=True, slots=True, kw_only=True)
+@value(frozen=True, slots=True)
 class Intent:
     step: str
     effect: str

@@ -82,7 +82,7 @@ class Execution:
 
     def passed(self, step: str) -> None:
         """`finish`, of a step that was given its recorded outcome, and is not `in_turn`."""
-        self.steps.finish(step)
+        self.steps.finish(branch_of(step))
         self.memory.pass_over(step, self.history, self.durable)
 
     # -- steps and branches --------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class Execution:
     def finish(self, step: str, error: BaseException | None = None) -> None:
         """The step's call has returned, or raised `error`."""
         branch = branch_of(step)
-        self.steps.finish(step)
+        self.steps.finish(branch)
         if branch in self._gates:
             self._gates[branch].leave(step)
         if error is None:
@@ -356,7 +356,7 @@ class Execution:
     async def _stored(self, entries: tuple[Entry, ...], standing: Rest, rides: bool) -> None:
         """Raises Unwind, and KeyReused: nothing was written and nothing will be sent; the run may end with it, and take no later step."""
         try:
-            await Append(entries, *standing, rides=rides)
+            await Append(entries, standing.status, standing.next_look_us, standing.reason, False, rides)
         except KeyReused:
             raise
         except Exception as error:

@@ -48,13 +48,14 @@ class Memory:
         """A step has ended. durable: how many entries of the run are."""
         if self.recall is None:
             return
-        behind = self._behind
+        behind, steps = self._behind, history.steps
         behind.append(step)
         while len(behind) > (AT_HAND if self.stretches else 0) and not self.undoings:
-            there = history.steps.get(behind[0])
+            name = behind[0]
+            there = steps.get(name)
             if there is not None and (there.settled_seq if isinstance(there, EffectStep) else there.seq) > durable:
                 return  # it rides
-            name = behind.popleft()
+            behind.popleft()
             if there is not None and _is_past(there) and (isinstance(there, DecisionStep) or self._lets_go(name)):
                 history.forget(name)
 

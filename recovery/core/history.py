@@ -127,9 +127,9 @@ class History:
         """Let go of a step that is durable, and that nobody judges any more."""
         there = self.steps.pop(step)
         self.past += 1
-        unread = isinstance(there, EffectStep) and there.unread is not None
-        if not unread and not all(map(is_plain, values := _values(there))):  # almost all are
-            self.hidden |= secrets_in(values)
+        for value in _values(there):
+            if not is_plain(value):  # almost all are
+                self.hidden |= secrets_in(value)
 
     def recall(self, whole: History, steps: Set[str]) -> list[str]:
         """Take back some of the steps that were forgotten, in their places. whole: as the journal tells it. Which of them there are."""
@@ -382,7 +382,7 @@ def _values(step: Step) -> list[JSON]:
         return [step.decision.value]
     if step.unread is not None:
         return []  # what is declared secret is read at once
-    return [step.intent.arguments, *(noted.answer.value for noted in step.observations)]
+    return [step.intent.arguments] + [noted.observation.answer.value for noted in step.observations]
 
 
 def _acknowledges(entry: Entry) -> bool:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from recovery.core.entries import Attempt, Observation, Settled, Source
 from recovery.core.history import EffectStep
-from recovery.core.ids import branch_of
+from recovery.core.ids import ROOT
 from recovery.core.operations import Now, Send
 from recovery.core.request import Request
-from recovery.core.straight import Course, Kind, adopting, outcome, sending
+from recovery.core.straight import Course, adopting, outcome, sending
 from recovery.core.timing import SENDING
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 async def outright(machine: Machine, step: str, request: Request) -> Settled:
     """The outcome of an effect of which nothing is recorded yet. Raises Unwind where none can be had."""
     now_us = await Now()
-    course = course_of(machine, step, request)
+    course = course_of(machine, request)
     if course is None:
         draft = EffectStep(0, request.intent(step, now_us))
         return await machine.settle(request, draft, draft.intent)
     me, tells = machine.me, machine.tells
-    attempt = Attempt(step=step, number=1, purpose=SENDING, sent_at_us=now_us, send_until_us=now_us + course.lasts_us, epoch=me)
+    attempt = Attempt(step, 1, SENDING, now_us, now_us + course.lasts_us, me)
     intent = request.intent(step, now_us, attempt)
     if tells:
         machine.judgements.append((EffectStep(0, intent), sending(course, step, now_us)))
@@ -37,9 +37,7 @@ async def outright(machine: Machine, step: str, request: Request) -> Settled:
     made = made_of(machine, step)
     answer = await Send(request.subject, intent, attempt, now_us, made.heard)
     seen_us = await Now()
-    reply = Observation(
-        step=step, source=Source.REPLY, asked_at_us=now_us, observed_at_us=seen_us, answer=answer, attempt=1, epoch=me
-    )
+    reply = Observation(step, Source.REPLY, now_us, seen_us, answer, 1, me)
     settled = outcome(course, intent, reply, seen_us) if _undisturbed(machine) else None
     if settled is None:  # an order came in the meantime, or the answer is to be weighed
         return await machine.settle(request, made, reply)
@@ -49,21 +47,16 @@ async def outright(machine: Machine, step: str, request: Request) -> Settled:
     return settled
 
 
-def course_of(machine: Machine, step: str, request: Request) -> Course | None:
+def course_of(machine: Machine, request: Request) -> Course | None:
     """The course of a step that begins now; None where something is known that sets it apart."""
     contract = request.contract
-    if (
-        not machine.straight
-        or machine.restored
-        or not _undisturbed(machine)
-        or machine.steps.stopped_at(branch_of(step)) is not None
-    ):
+    if not machine.straight or machine.restored or machine.steps.stopped_at(ROOT) is not None or not _undisturbed(machine):
         return None
     bounded = request.valid_until_us is not None or request.deadline_us is not None or contract.valid_for_us is not None
     if bounded or request.rate is not None or request.retry is not None:
         return None
     same_bytes = machine.same_bytes and request.same_bytes
-    kind = Kind(contract.digest, request.timeout_us, request.can_probe, request.can_close, same_bytes)
+    kind = (contract.digest, request.timeout_us, request.can_probe, request.can_close, same_bytes)
     return machine.foreseen.course(kind, contract, machine.budget)
 
 

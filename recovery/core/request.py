@@ -43,24 +43,13 @@ class Request:
 
     def intent(self, step: str, at_us: int, attempt: Attempt | None = None) -> Intent:
         """As it is asked for now; attempt: the first one, durable with it."""
+        retry = self.retry
         return Intent(
-            step=step,
-            effect=self.effect,
-            environment=self.environment,
-            scope=self.scope,
-            key=self.key,
-            fingerprint=self.fingerprint,
-            arguments=self.arguments,
-            contract=self.contract.digest,
-            timeout_us=self.timeout_us,
-            at_us=at_us,
-            attempt=attempt,
-            valid_until_us=self._valid_until(at_us),
-            undoes=self.undoes,
-            deadline_us=self.deadline_us,
-            attempts_max=None if self.retry is None else self.retry.attempts_max,
-            attempts_until_us=None if self.retry is None or self.retry.within_us is None else at_us + self.retry.within_us,
-        )
+            step, self.effect, self.environment, self.scope, self.key, self.fingerprint, self.arguments, self.contract.digest, self.timeout_us, at_us,
+            attempt, self._valid_until(at_us), self.undoes, self.deadline_us,
+            None if retry is None else retry.attempts_max,
+            None if retry is None or retry.within_us is None else at_us + retry.within_us,
+        )  # fmt: skip
 
     def _valid_until(self, at_us: int) -> int | None:
         """The soonest of what this call, its contract and its scope say."""

@@ -94,10 +94,10 @@ class Steps:
             step = of_generation(step, self.generation)
         elif recorded == step or recorded.startswith(f"{step}@"):
             step = recorded
+            self._positions[branch] = self._positions.get(branch, 0) + 1
         else:
             raise OutOfOrder(step, recorded, f"step {step}")
         self._occurrences[branch, name] = occurrence
-        self._positions[branch] = self._positions.get(branch, 0) + 1
         self.latest[branch] = step
         if awaited:
             self._under_way[branch] = step
@@ -119,9 +119,9 @@ class Steps:
             if lies_in(path, branch):
                 raise self.stop(error, branch)
 
-    def finish(self, step: str) -> None:
-        """The step has ended."""
-        self._under_way.pop(branch_of(step), None)
+    def finish(self, branch: str) -> None:
+        """The step that is under way in a branch has ended."""
+        self._under_way.pop(branch, None)
 
     def stop(self, error: RecoveryError, branch: str | None = None) -> Unwind:
         """Let nothing begin in a branch any more, nor where it was begun from; without one, nothing at all. The first reason stays."""

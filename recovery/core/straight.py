@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from recovery.core.contracts import Contract
 from recovery.core.entries import Answered, AnswerKind, Attempt, Intent, Observation, OutcomeKind, Settled, Source
@@ -36,36 +36,27 @@ class Course(NamedTuple):
     rides_for_us: int | None
 
 
-class Kind(NamedTuple):
-    """What makes steps go the same course. digest: of the contract, which says more than its equality does."""
-
-    digest: str
-    timeout_us: int
-    can_probe: bool
-    can_close: bool
-    same_bytes: bool
+Kind: TypeAlias = tuple[str, int, bool, bool, bool]
+"""What makes steps go the same course: the digest of the contract, which says more than its equality does; the timeout, in microseconds; whether the
+effect can be asked for, and closed; whether its bytes are the same as in earlier attempts."""
 
 
 @lru_cache(maxsize=COURSES_KEPT)
 def course_of(kind: Kind, contract: Contract, budget: Budget) -> Course | None:
     """The course of such steps; None where they have none: a receipt that is held against what was asked for, each by itself, or a budget
     without an attempt."""
+    digest, timeout_us, can_probe, can_close, same_bytes = kind
     situation = Situation(
-        now_us=0,
-        contracts=(contract,),
-        budget=budget,
-        can_probe=kind.can_probe,
-        can_close=kind.can_close,
-        same_bytes=kind.same_bytes,
+        now_us=0, contracts=(contract,), budget=budget, can_probe=can_probe, can_close=can_close, same_bytes=same_bytes
     )
     intent = Intent(
-        step="", effect="", environment="", scope="", key="", fingerprint="", arguments=None, contract=kind.digest, at_us=0,
-        timeout_us=kind.timeout_us,
+        step="", effect="", environment="", scope="", key="", fingerprint="", arguments=None, contract=digest, at_us=0,
+        timeout_us=timeout_us,
     )  # fmt: skip
     begins = conclude(EffectStep(0, intent), situation)
     if contract.stable_fields or begins.action is not Action.SEND:
         return None
-    attempt = Attempt(step="", number=1, purpose=SENDING, sent_at_us=0, send_until_us=kind.timeout_us, epoch="")
+    attempt = Attempt(step="", number=1, purpose=SENDING, sent_at_us=0, send_until_us=timeout_us, epoch="")
     found = Answered(kind=AnswerKind.FOUND)
     reply = Observation(step="", source=Source.REPLY, asked_at_us=0, observed_at_us=0, answer=found, attempt=1)
     sent = EffectStep(1, intent, [attempt])
@@ -75,7 +66,7 @@ def course_of(kind: Kind, contract: Contract, budget: Budget) -> Course | None:
         return None
     again = comes_again(sent, settled, contract, budget)
     rides_for_us = ends.timing.not_after_us if again else None
-    return Course(begins, ends, settled, kind.timeout_us, contract.valid_for_us, rides_for_us)
+    return Course(begins, ends, settled, timeout_us, contract.valid_for_us, rides_for_us)
 
 
 @dataclass(slots=True)
@@ -93,7 +84,7 @@ class Straight:
         if situation.replay_fingerprint not in {None, intent.fingerprint} or step.settled is not None or step.observations:
             return None
         contract = situation.contracts[0]
-        kind = Kind(contract.digest, intent.timeout_us, situation.can_probe, situation.can_close, situation.same_bytes)
+        kind = (contract.digest, intent.timeout_us, situation.can_probe, situation.can_close, situation.same_bytes)
         course = self.course(kind, contract, situation.budget)
         if course is None:
             return None
@@ -103,9 +94,10 @@ class Straight:
         """What steps of a kind have in common; None where they have nothing in common that is known beforehand."""
         if budget is not self._budget:
             self._budget, self._courses = budget, {}
-        if kind not in self._courses:
-            self._courses[kind] = course_of(kind, contract, budget)
-        return self._courses[kind]
+        try:
+            return self._courses[kind]
+        except KeyError:
+            return self._courses.setdefault(kind, course_of(kind, contract, budget))
 
 
 def begun(course: Course, step: EffectStep, now_us: int) -> Judgement | None:
@@ -157,16 +149,7 @@ def outcome(course: Course, intent: Intent, reply: Observation, now_us: int) -> 
     if answer.kind is not AnswerKind.FOUND or not answer.original or answer.fingerprint not in {"", intent.fingerprint}:
         return None
     known = course.outcome
-    return Settled(
-        step=intent.step,
-        outcome=OutcomeKind.APPLIED,
-        at_us=now_us,
-        value=answer.value,
-        row=known.row,
-        reason=known.reason,
-        assumptions=known.assumptions,
-        observation=reply,
-    )
+    return Settled(intent.step, OutcomeKind.APPLIED, now_us, answer.value, "", False, False, known.row, known.reason, known.assumptions, (), reply)
 
 
 def adopting(course: Course, attempt: Attempt, settled: Settled) -> Judgement:

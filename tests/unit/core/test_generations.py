@@ -9,7 +9,7 @@ import pytest
 from recovery.core.entries import Decision, Intent, Observation, Opened, OutcomeKind, Override, Settled, Verb
 from recovery.core.errors import IllegalHistory
 from recovery.core.history import History, fold, held_by
-from recovery.core.ids import base_of, of_generation
+from recovery.core.ids import base_of, branch_of, of_generation
 from recovery.core.inheritance import Forbid, NewKey, Policy, Reuse, Term, Unsettled, cut_at, prefix_of
 from recovery.core.orders import news
 from recovery.core.repeating import terms_for
@@ -87,7 +87,7 @@ def test_recorded_steps_keep_their_names_and_new_ones_have_the_generation_s() ->
     begun = []
     for name in ("a", "b", "a", "b"):
         begun.append(steps.begin(name, ""))
-        steps.finish(begun[-1])
+        steps.finish(branch_of(begun[-1]))
     assert begun == ["a#1", "b#1@2", "a#2@3", "b#2@3"]
     with pytest.raises(OutOfOrder):
         Steps.of("r", ["a#1@2"], 2).begin("b", "")

@@ -28,7 +28,7 @@ def test_a_step_is_named_by_its_branch_its_name_and_its_occurrence() -> None:
 
 def taken(run: Steps, name: str, branch: str) -> str:
     step = run.begin(name, branch)
-    run.finish(step)
+    run.finish(branch)
     return step
 
 
