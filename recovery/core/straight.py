@@ -94,10 +94,9 @@ class Straight:
         """What steps of a kind have in common; None where they have nothing in common that is known beforehand."""
         if budget is not self._budget:
             self._budget, self._courses = budget, {}
-        try:
-            return self._courses[kind]
-        except KeyError:
-            return self._courses.setdefault(kind, course_of(kind, contract, budget))
+        if kind not in self._courses:
+            self._courses[kind] = course_of(kind, contract, budget)
+        return self._courses[kind]
 
 
 def begun(course: Course, step: EffectStep, now_us: int) -> Judgement | None:
@@ -149,7 +148,9 @@ def outcome(course: Course, intent: Intent, reply: Observation, now_us: int) -> 
     if answer.kind is not AnswerKind.FOUND or not answer.original or answer.fingerprint not in {"", intent.fingerprint}:
         return None
     known = course.outcome
-    return Settled(intent.step, OutcomeKind.APPLIED, now_us, answer.value, "", False, False, known.row, known.reason, known.assumptions, (), reply)
+    return Settled(
+        intent.step, OutcomeKind.APPLIED, now_us, answer.value, "", False, False, known.row, known.reason, known.assumptions, (), reply
+    )  # fmt: skip
 
 
 def adopting(course: Course, attempt: Attempt, settled: Settled) -> Judgement:
