@@ -32,7 +32,7 @@ WOKEN_MAX: Final = 8
 LINGER_SECONDS: Final = 0.02
 STORE_THREADS_MAX: Final = 8  # per event loop
 PORTION_SECONDS: Final = 0.002
-"""How long one turn of an event loop may last before whatever would begin in it waits for a later one."""
+"""How long one turn of an event loop may last before what else would begin in it waits for a later one."""
 
 SHARED_MAX: Final = 256
 """Subjects of one question: a statement takes only so many parameters."""
@@ -110,6 +110,7 @@ class Post:
         self._since = 0.0  # when the oldest of them was handed in
         self._turning = False
         self._turned = 0.0  # since when this turn lasts
+        self._begun = 0  # what has asked in it whether to make way
         self.linger_seconds = LINGER_SECONDS
 
     async def commit(self, committer: Committer, ticket: Ticket) -> Any:
@@ -139,11 +140,12 @@ class Post:
         return errand.outcome()
 
     def crowded(self) -> bool:
-        """Whether this turn of the loop has lasted for so long that whoever begins something is to make way first."""
-        if self._turning:
-            return time.monotonic() - self._turned > PORTION_SECONDS
-        self._turn_soon()
-        return False
+        """Whether so much has begun in this turn of the loop, and for so long, that whoever asks is to make way first. As many as are woken in a turn may
+        always begin in it: they are nearly always the same."""
+        if not self._turning:
+            self._turn_soon()
+        self._begun += 1
+        return self._begun > WOKEN_MAX and time.monotonic() - self._turned > PORTION_SECONDS
 
     async def make_way(self) -> None:
         """Let the loop do what else it has, and be woken as those are who have been answered: few in one turn."""
@@ -193,7 +195,7 @@ class Post:
             self._turn_soon()
 
     def _turn_soon(self) -> None:
-        self._turning, self._turned = True, time.monotonic()
+        self._turning, self._turned, self._begun = True, time.monotonic(), 0
         asyncio.get_running_loop().call_soon(self._turn)
 
     def _arrived(self, answered: Sequence[Asked]) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from recovery import Applied, AsyncEngine, AsyncRun, Call, Engine, Rejected, Run, contracts, effect, errors, workflow
 from recovery.core.entries import AnswerKind, Observation, Status
-from recovery.drivers.posting import PORTION_SECONDS
+from recovery.drivers.posting import PORTION_SECONDS, WOKEN_MAX
 from recovery.ports import Journal
 
 from .world import Killed, OutOfStock, Shop, keyed, kinds, once
@@ -585,11 +585,11 @@ def test_a_replay_leaves_its_loop_to_others_now_and_then() -> None:
 
         async with AsyncEngine("memory://", workflows=[long]) as engine:
             with pytest.raises(Killed):
-                await engine.run("r", long, 5)
+                await engine.run("r", long, 30)
             ends = True
             counting = asyncio.ensure_future(turns())
-            assert (await engine.recover("r")).result() == 5
+            assert (await engine.recover("r")).result() == 30
             counting.cancel()
 
     asyncio.run(story())
-    assert len(set(seen)) == 5
+    assert len(set(seen)) >= 60 // (WOKEN_MAX + 1)
