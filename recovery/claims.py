@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from operator import methodcaller
 from typing import Final, TypeVar
 
@@ -259,9 +260,8 @@ async def held_while(world: World, row: RunRow, work: Callable[[], Awaitable[T]]
         world.drop(row)
         if not settled:
             assert row.owner is not None
-            token = row.owner.token
             with around("release"):
-                await Use(lambda journal: _release(journal, row.run_id, token, row.epoch, due_us))
+                await Use(partial(_release, run_id=row.run_id, token=row.owner.token, epoch=row.epoch, due_us=due_us))
 
 
 def let_go(world: World, journal: Claiming, row: RunRow) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeGuard
 
 from recovery.claims import Taken, World, check_head, existing, find, hear, held_while, load, sealing, take, visit
@@ -65,7 +66,7 @@ async def run(world: World, run_id: str, workflow: Workflow[..., Any], given: JS
         first = Opened(workflow=workflow.name, version=workflow.version, input=given, input_digest=digest, at_us=await Now())
         mine = await opened(world, run_id, first, Status.RUNNING)
         if mine is not None:
-            return await held_while(world, mine, lambda: _begun(world, mine, first, workflow))
+            return await held_while(world, mine, partial(_begun, world, mine, first, workflow))
         row = await find(run_id)
         assert row is not None, "a run id that is taken stays taken"
     await check_same(world, row, workflow, digest)

@@ -6,8 +6,7 @@ missed, be it the workflow's own or that it is stopped, waits or is only rehears
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Final
 
@@ -25,16 +24,16 @@ IN_WORKFLOW: Final[ContextVar[Body | None]] = ContextVar("recovery_in_workflow",
 """The workflow's function that runs in this context."""
 
 
-@contextmanager
-def inside() -> Iterator[None]:
+class inside:  # noqa: N801  # read as a word
     """A workflow's function runs in this block."""
-    body = Body()
-    token = IN_WORKFLOW.set(body)
-    try:
-        yield
-    except BaseException:
-        body.broken_off = True
-        raise
-    finally:
+
+    __slots__ = ("_body", "_token")
+
+    def __enter__(self) -> None:
+        self._body = Body()
+        self._token = IN_WORKFLOW.set(self._body)
+
+    def __exit__(self, raised: type[BaseException] | None, *_: object) -> None:
+        self._body.broken_off = raised is not None
         with suppress(ValueError):  # closed from another context than it ran in, where nothing was set
-            IN_WORKFLOW.reset(token)
+            IN_WORKFLOW.reset(self._token)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from recovery.core.entries import Answered, AnswerKind, Attempt, Intent, Observation, Source
@@ -126,6 +126,9 @@ def _itself(subject: Any) -> Any:
     return subject
 
 
+_THREADS: Final = Threads()
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a driver works with."""
@@ -144,7 +147,7 @@ class Surroundings:
     watchman: Watchman | None = (
         None  # sees to it that nothing rides for too long; None: in simulations it does until the run's next entries
     )
-    strands: Strands = field(default_factory=Threads)  # what the branches of a `def` workflow run on
+    strands: Strands = _THREADS  # what the branches of a `def` workflow run on
 
     def question(
         self,

@@ -7,12 +7,11 @@ cancelling cannot undo a commit; a step has its identity before anything is awai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
 from functools import partial
-from threading import RLock
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
@@ -59,8 +58,8 @@ class AsyncDriver(Driver):
 
     def __init__(self, surroundings: Surroundings, writer: Writer | None = None, run_id: str = "") -> None:
         super().__init__(surroundings, writer, run_id)
-        self.pure = RLock()  # nobody waits for it: tasks take turns. A context that does nothing costs more
-        self._appending = Turnstile()
+        self.pure = None
+        self._appending: Turnstile | None = None  # once branches append
         self._writing = Turnstile()
         self._looking: asyncio.Task[None] | None = None
         self._posted: Post | None = None
@@ -82,9 +81,12 @@ class AsyncDriver(Driver):
         await self._post().make_way()
 
     async def _enter(self) -> None:
+        if self._appending is None:
+            self._appending = Turnstile()
         await self._appending.enter()
 
     def _leave(self) -> None:
+        assert self._appending is not None, "whoever leaves has entered"
         self._appending.leave()
 
     async def _alone(self, work: Coroutine[Any, Any, None]) -> None:
@@ -161,12 +163,10 @@ class AsyncDriver(Driver):
         while self._asides:
             await _to_its_end(asyncio.wrap_future(self._asides.pop()))
 
-    async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None, watch: Watch) -> Any:
+    def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None, watch: Watch) -> Awaitable[Any]:
         """Awaited where it can be, else called in a thread of its own, where it may block and cannot be interrupted."""
         self._post()  # for what is done aside
-        if not is_async:
-            return await asyncio.to_thread(ask)
-        return await watch.awaited(ask, seconds)
+        return watch.awaited(ask, seconds) if is_async else asyncio.to_thread(ask)
 
     async def _pause(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -299,7 +299,7 @@ class AsyncSession:
         """Begun here, before any await, as a step is."""
         check_bodies(bodies)
         machine = self._session.machine
-        branching = Branching(machine, machine.gather(name, len(bodies), self._branch), self._driver.pure)
+        branching = Branching(machine, machine.gather(name, len(bodies), self._branch), nullcontext())
         return self._gathered(bodies, width(len(bodies), limit, self._driver.surroundings.at_once), branching)
 
     async def _gathered(
@@ -335,7 +335,7 @@ class AsyncSession:
             await self._make_way(step)
         if (given := self._session.replays.decided(self._session, step, deciding)) is not None:
             return given.value
-        return await self._driven(step, lambda step: self._session.decide(step, deciding))
+        return await self._driven(step, partial(self._session.decide, deciding=deciding))
 
     async def _make_way(self, step: str) -> None:
         """A step that has begun goes on in a turn of the loop that is not crowded: a replay asks nobody, and would keep the loop to its end."""
@@ -350,14 +350,14 @@ class AsyncSession:
             await self._make_way(step)
         if (given := self._session.replays.given(self._session, step, bound, key)) is not None:
             return given.value
-        return await self._driven(step, lambda step: self._session.perform(step, bound, key))
+        return await self._driven(step, partial(self._session.perform, bound=bound, key=key))
 
     async def _attempted(self, step: str, bound: Bound[Any], key: str | None) -> Applied[Any] | Rejected:
         if self._driver.crowded():
             await self._make_way(step)
         if (given := self._session.replays.given(self._session, step, bound, key)) is not None:
             return given
-        return await self._driven(step, lambda step: self._session.attempt(step, bound, key))
+        return await self._driven(step, partial(self._session.attempt, bound=bound, key=key))
 
     async def _driven(self, step: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:
         try:

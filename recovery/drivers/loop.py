@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from inspect import CORO_CLOSED, getcoroutinestate
@@ -73,9 +73,9 @@ POLL_SECONDS_MAX: Final = 1.0
 
 class Driver(ABC):
     """Drives procedures. `writer` is the run's own, for the operations of a workflow; None before there is a claim. `run_id`: what
-    an operator's procedure is about, which has no workflow to drive. `pure`: held while the core thinks, where branches are threads."""
+    an operator's procedure is about, which has no workflow to drive. `pure`: held while the core thinks; None: where branches are tasks, of which one thinks at a time anyhow."""
 
-    pure: AbstractContextManager[Any]
+    pure: Any  # a context, or None
 
     def __init__(self, surroundings: Surroundings, writer: Writer | None = None, run_id: str = "") -> None:
         self.surroundings = surroundings
@@ -107,8 +107,11 @@ class Driver(ABC):
         readings = Readings()
         while True:
             try:
-                with self.pure:
+                if self.pure is None:
                     operation = resume(came)
+                else:
+                    with self.pure:
+                        operation = resume(came)
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]  # the procedure's own result
             except Closed as closed:
@@ -344,7 +347,7 @@ class Driver(ABC):
         """Wait for what was done aside."""
 
     @abstractmethod
-    async def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None, watch: Watch) -> Any:
+    def _call(self, ask: Callable[[], Any], is_async: bool, seconds: float | None, watch: Watch) -> Awaitable[Any]:
         """Call a user's function; where it can be interrupted, raise TimeoutError after `seconds`."""
 
     @abstractmethod

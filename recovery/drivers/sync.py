@@ -38,6 +38,7 @@ from recovery.drivers.branching import Branching, RunBranch, bodies_of, check_bo
 from recovery.drivers.loop import Driver
 from recovery.drivers.riding import Watchman
 from recovery.drivers.session import Nap, Session
+from recovery.drivers.strands import Lock
 from recovery.drivers.undoing import Stretch
 from recovery.drivers.watching import Watch
 from recovery.ports import Append, Journal, NewRun
@@ -59,6 +60,8 @@ def finish(procedure: Coroutine[Any, Any, T]) -> T:
 
 class SyncDriver(Driver):
     """Carries out operations by calling. The branches of a gather are threads; what they ask the core is asked one at a time."""
+
+    pure: Lock
 
     def __init__(self, surroundings: Surroundings, writer: Writer | None = None, run_id: str = "") -> None:
         super().__init__(surroundings, writer, run_id)

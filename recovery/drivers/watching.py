@@ -35,11 +35,12 @@ class Watch:
         """It is alive. From any thread."""
         self._heard()
 
-    async def awaited(self, body: Callable[[], Coroutine[Any, Any, Any]], seconds: float | None) -> Any:
+    def awaited(self, body: Callable[[], Coroutine[Any, Any, Any]], seconds: float | None) -> Coroutine[Any, Any, Any]:
         """Await a coroutine function, at most so long in all, and never longer than `silence` without a sign. Raises TimeoutError."""
-        if self.silence is None:
-            return await _within(body(), seconds)
-        loop, silence = asyncio.get_running_loop(), self.silence
+        return _within(body(), seconds) if self.silence is None else self._while_it_says(self.silence, body, seconds)
+
+    async def _while_it_says(self, silence: float, body: Callable[[], Coroutine[Any, Any, Any]], seconds: float | None) -> Any:
+        loop = asyncio.get_running_loop()
         async with asyncio.timeout(seconds) as limit:
             ends = limit.when()
             if ends is None:
