@@ -41,9 +41,9 @@ def unwritten() -> None:
 def freezing() -> None:
     written = alone.Alone.written
 
-    def freeze(self: Any, cursor: Any, member: Append) -> bool:
-        found = written(self, cursor, member)
-        if any(row.kind == "intent" for row in member.rows):
+    def freeze(self: Any, cursor: Any, batch: Sequence[Append]) -> bool:
+        found = written(self, cursor, batch)
+        if any(row.kind == "intent" for member in batch for row in member.rows):
             os.kill(os.getpid(), signal.SIGSTOP)
         return found
 
