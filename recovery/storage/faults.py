@@ -13,7 +13,7 @@ import re
 import sqlite3
 from typing import Final
 
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from recovery.core.errors import InvariantViolated, StoreDamaged, StoreUnavailable, StoreUrlError
@@ -123,7 +123,7 @@ def _meaning(error: Exception, url: str) -> Exception:
         return _incomplete(cause, url)
     if state in _POSTGRES_UNUSABLE:
         return StoreUrlError(url=url, problem=_POSTGRES_UNUSABLE[state], advice="Check the URL and what its user may do.")
-    if state.startswith(_POSTGRES_OUR_FAULT):
+    if state.startswith(_POSTGRES_OUR_FAULT) or isinstance(error, DataError):  # the latter: the driver itself cannot say a value
         return _not_understood(cause, url)
     if not state and (_refused(cause) or type(cause).__name__ == "ProgrammingError"):
         return StoreUrlError(url=url, problem=first_line(cause), advice="Check the URL.")

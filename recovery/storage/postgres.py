@@ -1,6 +1,6 @@
 """PostgreSQL: one statement fences and writes a whole batch.
 
-Owns the batch statement and how its answers are read; `sessions` has the connections. Invariant: nothing is written unless the UPDATE of its
+Owns when which statement is said and how its answers are read; `batches` and `single` have the statements, `sessions` the connections. Invariant: nothing is written unless the UPDATE of its
 run's row matched epoch, owner and head *in the same statement*: a claim that commits first makes it match nothing, and a claim that comes
 later waits for its row lock. Reading the epoch first, or joining it into the INSERT, lets a stale writer commit after a claim.
 """
@@ -8,8 +8,8 @@ later waits for its row lock. Reading the epoch first, or joining it into the IN
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -19,6 +19,8 @@ from recovery.forks import watch
 from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import inbox, payloads
 from recovery.storage import statements as say
+from recovery.storage.arrays import encoded
+from recovery.storage.batches import APPEND, KINDS, OPEN, appending, opening
 from recovery.storage.faults import MIGRATE, MIGRATE_OR_SAY_WHERE, WRITING
 from recovery.storage.listening import listening, notify
 from recovery.storage.place import tables_at, text
@@ -55,67 +57,6 @@ for _index, _predicate in (
 
 ROUNDS_MAX: Final = 8
 
-APPEND: Final = text("""
-WITH want AS MATERIALIZED (
-    SELECT * FROM json_to_recordset(CAST(:members AS json)) AS w (
-        member int, run_id text, owner text, incarnation bigint, n bigint, base bigint,
-        head bigint, head_digest text, status text, reason text, at_us bigint, next_look_us bigint, keeps_look boolean)
-), held AS MATERIALIZED (
-    -- Row locks first, in one order for everybody: two batches can then wait for each other, but not in a circle.
-    -- One look into the index per member: a join is planned as a scan while the table is small, and the plan is kept while it grows.
-    SELECT w.*, locked.number
-    FROM (SELECT * FROM want ORDER BY run_id) AS w CROSS JOIN LATERAL (
-        SELECT run.number FROM {run} AS run
-        WHERE run.run_id = w.run_id AND run.owner_token = w.owner
-          AND run.epoch_incarnation = w.incarnation AND run.epoch_n = w.n AND run.head = w.base
-        FOR NO KEY UPDATE) AS locked
-), asked AS MATERIALIZED (
-    SELECT k.*, held.run_id
-    FROM json_to_recordset(CAST(:keys AS json)) AS k (
-        member int, environment text, scope text, key text, fingerprint text, step text) JOIN held USING (member)
-), taken AS (
-    INSERT INTO {key} (environment, scope, key, fingerprint, run_id, step)
-    SELECT environment, scope, key, fingerprint, run_id, step FROM asked ORDER BY environment, scope, key, member
-    ON CONFLICT DO NOTHING
-    RETURNING environment, scope, key, fingerprint, run_id, step
-), owned AS (
-    SELECT * FROM taken
-    UNION ALL
-    SELECT there.* FROM asked CROSS JOIN LATERAL (
-        SELECT key.environment, key.scope, key.key, key.fingerprint, key.run_id, key.step FROM {key} AS key
-        WHERE key.environment = asked.environment AND key.scope = asked.scope AND key.key = asked.key LIMIT 1) AS there
-), fit AS MATERIALIZED (
-    -- Who loses a key is dropped before the fence. The fence may have to look at its row again (it moved while we waited for the lock),
-    -- and must then find this list ready: an INSERT cannot run a second time.
-    SELECT * FROM held WHERE member NOT IN (
-        SELECT member FROM asked
-        WHERE (environment, scope, key, fingerprint, run_id, step) NOT IN (
-            SELECT environment, scope, key, fingerprint, run_id, step FROM owned))
-), fence AS (
-    UPDATE {run} AS run SET head = w.head, head_digest = w.head_digest, status = w.status, reason = w.reason,
-                   updated_at_us = w.at_us,
-                   next_look_us = CASE WHEN w.keeps_look THEN run.next_look_us ELSE w.next_look_us END
-    FROM fit AS w
-    WHERE run.number = w.number AND run.number = ANY (ARRAY (SELECT number FROM fit)) AND run.owner_token = w.owner
-      AND run.epoch_incarnation = w.incarnation AND run.epoch_n = w.n AND run.head = w.base
-    RETURNING run.number, w.member
-), agreed AS MATERIALIZED (
-    SELECT fence.number, c.digest, c.body
-    FROM json_to_recordset(CAST(:contracts AS json)) AS c (member int, digest text, body text) JOIN fence USING (member)
-), kept AS (
-    INSERT INTO {contract} (digest, body) SELECT DISTINCT ON (digest) digest, body FROM agreed ORDER BY digest ON CONFLICT DO NOTHING
-), linked AS (
-    INSERT INTO {run_contract} (run, digest) SELECT DISTINCT number, digest FROM agreed ON CONFLICT DO NOTHING
-), written AS (
-    INSERT INTO {journal} (run, seq, kind, step, body, epoch_incarnation, epoch_n, token, digest)
-    SELECT fence.number, e.seq, e.kind, e.step, e.body, e.epoch_incarnation, e.epoch_n, e.token, e.digest
-    FROM json_to_recordset(CAST(:entries AS json)) AS e (
-        member int, seq bigint, kind text, step text, body text, epoch_incarnation bigint, epoch_n bigint, token text, digest text)
-    JOIN fence USING (member)
-)
-SELECT member, number FROM fence
-""")
-
 _LOCKED: Final = text("""
 SELECT locked.number
 FROM (SELECT run_id FROM json_array_elements_text(CAST(:runs AS json)) AS w (run_id) ORDER BY run_id) AS w CROSS JOIN LATERAL (
@@ -128,34 +69,6 @@ INSERT INTO {journal} (run, seq, kind, step, body, epoch_incarnation, epoch_n, t
 SELECT :run, e.* FROM json_to_recordset(CAST(:entries AS json)) AS e (
     seq bigint, kind text, step text, body text, epoch_incarnation bigint, epoch_n bigint, token text, digest text)
 """)
-_OPEN_ALL: Final = text("""
-WITH want AS MATERIALIZED (
-    SELECT w.*, meta.incarnation FROM json_to_recordset(CAST(:runs AS json)) AS w (
-        run_id text, workflow text, status text, reason text, input_digest text, epoch_n bigint, owner_token text, owner_host text,
-        owner_boot_id text, owner_pid_namespace text, owner_pid bigint, owner_process_start bigint, lease_counter bigint, lease_term_us bigint,
-        head bigint, head_digest text, created_at_us bigint, updated_at_us bigint, next_look_us bigint, queue text, priority bigint)
-    CROSS JOIN {meta} AS meta
-), opened AS (
-    INSERT INTO {run} (run_id, workflow, status, reason, input_digest, epoch_incarnation, epoch_n, owner_token, owner_host, owner_boot_id,
-        owner_pid_namespace, owner_pid, owner_process_start, lease_counter, lease_term_us, head, head_digest, created_at_us, updated_at_us,
-        next_look_us, queue, priority)
-    SELECT run_id, workflow, status, reason, input_digest, incarnation, epoch_n, owner_token, owner_host, owner_boot_id,
-        owner_pid_namespace, owner_pid, owner_process_start, lease_counter, lease_term_us, head, head_digest, created_at_us, updated_at_us,
-        next_look_us, queue, priority
-    FROM want ORDER BY run_id
-    ON CONFLICT DO NOTHING
-    RETURNING number, run_id
-), written AS (
-    INSERT INTO {journal} (run, seq, kind, step, body, epoch_incarnation, epoch_n, token, digest)
-    SELECT opened.number, e.seq, e.kind, e.step, e.body, e.epoch_incarnation, e.epoch_n, e.token, e.digest
-    FROM json_to_recordset(CAST(:entries AS json)) AS e (
-        run_id text, seq bigint, kind text, step text, body text, epoch_incarnation bigint, epoch_n bigint, token text, digest text)
-    JOIN opened USING (run_id)
-)
-SELECT incarnation, 1 / (CASE WHEN (SELECT count(*) FROM opened) = (SELECT count(*) FROM want) THEN 1 ELSE 0 END) FROM want LIMIT 1
-""")
-"""Runs of different ids with their rows, all of them or, by a division that fails, none."""
-
 _INSERT_RUN: Final = (
     insert(run_table).values(epoch_incarnation=say.THE_INCARNATION).on_conflict_do_nothing().returning(run_table.c.number)
 )
@@ -172,7 +85,7 @@ class PostgresDatabase:
         self._address = address
         self._tables = tables_at(address.place)
         self._single = single_at(address.place)
-        self._append, self._open = (numbered(str(self._tables.statement(each))) for each in (APPEND, _OPEN_ALL))
+        self._append, self._open = (numbered(str(self._tables.statement(each))) for each in (APPEND, OPEN))
         engine = address.lent or connecting(address.url, self.url)
         self._sessions = Sessions(engine, self.url, self._tables, shared=address.lent is not None)
         self._ready = False
@@ -205,7 +118,7 @@ class PostgresDatabase:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def open_together(self, batch: Sequence[NewRun]) -> int | None:
-        found = self._bare(self._open, _opening(batch))
+        found = self._bare(self._open, opening(batch))
         return _number(found, 0) if found else None
 
     def open_run(self, new: NewRun) -> bool:
@@ -242,12 +155,12 @@ class PostgresDatabase:
             return set(group) if found and found.ntuples else set()
         if any(len(member.keys) > 1 or member.payloads or member.words for member in members):
             return set()
-        found = self._bare(self._append, _parameters(batch, group))
+        found = self._bare(self._append, appending(batch, group))
         return {_number(found, at) for at in range(found.ntuples)} if found else set()
 
-    def _bare(self, statement: tuple[str, tuple[str, ...]], parameters: dict[str, str]) -> PGresult | None:
+    def _bare(self, statement: tuple[str, tuple[str, ...]], columns: Mapping[str, Sequence[Any]]) -> PGresult | None:
         text, names = statement
-        return self._sessions.bare(text, [parameters[name].encode() for name in names])
+        return self._sessions.bare(text, [encoded(KINDS[name], columns[name]) for name in names])
 
     def tell_due(self, connection: sa.Connection, looks_us: int | None = None) -> None:
         notify(connection, self._address.place, looks_us)
@@ -278,17 +191,17 @@ class PostgresDatabase:
 
     def _fenced(self, batch: Sequence[Append], group: list[int]) -> set[int]:
         """Which members the statement wrote. A member with several keys is alone in its group, so that it can be rolled back."""
-        parameters = _parameters(batch, group)
+        values = {name: list(column) for name, column in appending(batch, group).items()}
         large = any(batch[index].payloads for index in group)
         told = {word.run_id for index in group for word in batch[index].words}
         if len(batch[group[0]].keys) <= 1 and not large and not told:
             with self.writing() as connection:
-                return set(connection.execute(APPEND, parameters).scalars())
+                return set(connection.execute(APPEND, values).scalars())
         with self.transaction() as connection:
             if told:  # who is told has said by now whether it rests, or says so behind us and then finds our rows
                 runs = json.dumps([*told.union(batch[index].run_id for index in group)])
                 connection.execute(_LOCKED, {"runs": runs}).all()
-            written = {row.member: row.number for row in connection.execute(APPEND, parameters).all()}
+            written = {row.member: row.number for row in connection.execute(APPEND, values).all()}
             for index in written:
                 inbox.tell(connection, batch[index].words)
             if told and written:
@@ -322,38 +235,3 @@ def _groups(batch: Sequence[Append]) -> Iterator[list[int]]:
             group, runs = [], set()
     if group:
         yield group
-
-
-def _parameters(batch: Sequence[Append], group: list[int]) -> dict[str, str]:
-    """Four JSON texts: an array parameter per column costs four times as much."""
-    members, keys, contracts, entries = [], [], [], []
-    for index in group:
-        member = batch[index]
-        last = member.rows[-1]
-        members.append(
-            {
-                "member": index,
-                "run_id": member.run_id,
-                "owner": member.owner,
-                "incarnation": member.epoch.incarnation,
-                "n": member.epoch.n,
-                "base": member.head,
-                "head": last.seq,
-                "head_digest": last.digest,
-                "status": member.status.value,
-                "reason": member.reason,
-                "at_us": member.at_us,
-                "next_look_us": member.next_look_us,
-                "keeps_look": member.keeps_look,
-            }
-        )
-        keys += [say.key_columns(member.run_id, claim) | {"member": index} for claim in member.keys]
-        contracts += [{"member": index, "digest": digest, "body": body} for digest, body in member.contracts]
-        entries += [say.row_columns(row) | {"member": index} for row in member.rows]
-    texts = {"members": members, "keys": keys, "contracts": contracts, "entries": entries}
-    return {name: json.dumps(value) for name, value in texts.items()}
-
-
-def _opening(batch: Sequence[NewRun]) -> dict[str, str]:
-    entries = [say.row_columns(row) | {"run_id": new.run_id} for new in batch for row in new.rows]
-    return {"runs": json.dumps([say.new_run_columns(new) for new in batch]), "entries": json.dumps(entries)}

@@ -1,23 +1,21 @@
 """Single: a lone plain append on PostgreSQL, which is what a run by itself does step by step, in the smallest statement that can write it.
 
 Owns that statement. Knows no connection. Invariant: the compare-and-set of the run's row is in the statement, and everything else hangs on the row that it returns. A
-key that is there already makes it match nothing; one that comes while the statement waits for it makes it fail by a division, so that nothing of it is written.
+key that is there already makes it match nothing; one that comes while the statement waits for it makes it fail, so that nothing of it is written.
 """
 
 from __future__ import annotations
 
-import struct
 from functools import cache
 from typing import Final
 
 from recovery.ports import Append
+from recovery.storage.arrays import bigint
 from recovery.storage.place import Place, tables_at
 from recovery.storage.staying import numbered
 
 ROWS_MAX: Final = 8
 """Of a member that is written so: for each number of rows there is a text, which the driver has the server prepare."""
-
-_bigint: Final = struct.Struct("!q").pack  # as the server sends one
 
 _FENCE: Final = """
 WITH fence AS (
@@ -32,8 +30,7 @@ _FREE: Final = (
 
 _TAKEN: Final = """
 , taken AS (
-INSERT INTO {key} (environment, scope, key, fingerprint, run_id, step) SELECT :environment, :scope, :key, :fingerprint, :run_id, :key_step FROM fence
-ON CONFLICT DO NOTHING RETURNING 1)
+INSERT INTO {key} (environment, scope, key, fingerprint, run_id, step) SELECT :environment, :scope, :key, :fingerprint, :run_id, :key_step FROM fence)
 """
 
 _WRITTEN: Final = """
@@ -61,11 +58,8 @@ class Single:
     def _text(self, rows: int, keyed: bool) -> str:
         said = ", ".join(f"({at}, :kind{at}, :step{at}, :body{at}, :digest{at if at < rows else ''})" for at in range(1, rows + 1))
         written = _WRITTEN.replace(":rows", said)
-        parts = (
-            [_FENCE, _FREE, "RETURNING run.number)", _TAKEN, written, "SELECT 1 / (SELECT count(*) FROM taken) FROM fence"]
-            if keyed
-            else [_FENCE, "RETURNING run.number)", written, "SELECT 1 FROM fence"]
-        )
+        free, taken = (_FREE, _TAKEN) if keyed else ("", "")
+        parts = (_FENCE, free, "RETURNING run.number)", taken, written, "SELECT FROM fence")
         text, _ = numbered(self._tables.written("".join(parts)))
         self._texts[rows, keyed] = text
         return text
@@ -78,9 +72,9 @@ def _values(member: Append) -> list[bytes | None]:
     """In the order in which the statement names them for the first time."""
     last, epoch, look = member.rows[-1], member.epoch, member.next_look_us
     values: list[bytes | None] = [
-        _bigint(last.seq), last.digest.encode(), member.status.value.encode(), member.reason.encode(), _bigint(member.at_us),
-        b"\1" if member.keeps_look else b"\0", None if look is None else _bigint(look),
-        member.run_id.encode(), member.owner.encode(), _bigint(epoch.incarnation), _bigint(epoch.n), _bigint(member.head),
+        bigint(last.seq), last.digest.encode(), member.status.value.encode(), member.reason.encode(), bigint(member.at_us),
+        b"\1" if member.keeps_look else b"\0", None if look is None else bigint(look),
+        member.run_id.encode(), member.owner.encode(), bigint(epoch.incarnation), bigint(epoch.n), bigint(member.head),
     ]  # fmt: skip
     for claim in member.keys:
         values += (

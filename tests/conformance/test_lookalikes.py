@@ -16,7 +16,8 @@ from psycopg.errors import UniqueViolation
 
 from recovery.ports import Append, Appended, Fenced, Journal, RunRow
 from recovery.storage import open_journal
-from recovery.storage.postgres import APPEND, PostgresDatabase, _parameters
+from recovery.storage.batches import APPEND, appending
+from recovery.storage.postgres import PostgresDatabase
 from recovery.storage.sql import SqlJournal
 from tests.conformance.blocking import in_thread, wait_until_blocked_by
 from tests.conformance.making import appended, claim_of, member, opened, owner
@@ -134,7 +135,8 @@ def test_looking_for_the_token_proves_nothing(stage: Stage) -> None:
 
 def hold_append(stage: Stage, append: Append) -> None:
     """Run our statement on the writer's connection and leave its transaction open."""
-    text, values = str(APPEND.compile(dialect=_dialect())), _parameters([append], [0])
+    text = str(APPEND.compile(dialect=_dialect()))
+    values = {name: list(column) for name, column in appending([append], [0]).items()}
     assert [member for member, _run in stage.writer.execute(text, values)] == [0]  # type: ignore[arg-type]
 
 

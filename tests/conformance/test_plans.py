@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from psycopg import sql
 
 from recovery.storage import alone, open_journal, together
+from recovery.storage.batches import APPEND, appending
 from recovery.storage.place import Place
-from recovery.storage.postgres import APPEND, PostgresDatabase, _parameters
+from recovery.storage.postgres import PostgresDatabase
 from recovery.storage.sql import SqlJournal
 from recovery.storage.sqlite import SqliteDatabase
+from recovery.storage.staying import numbered
 from tests.conformance.making import claim_of, member, opened
 
 
@@ -27,15 +30,14 @@ def test_an_append_looks_into_indexes_by_value_whatever_the_planner_knows(postgr
     assert isinstance(journal, SqlJournal)
     assert isinstance(journal._database, PostgresDatabase)
     append = member(opened(journal), keys=(claim_of("k1"),))
-    statement = str(APPEND)
-    for number, name in enumerate(("members", "keys", "contracts", "entries"), start=1):
-        statement = statement.replace(f":{name}", f"${number}::text")
+    statement, names = numbered(str(APPEND))
     with journal._database.writing() as connection:
         server = connection.connection.driver_connection
         assert server is not None
         server.execute("SET plan_cache_mode = force_generic_plan")
         server.execute(f"PREPARE batch AS {statement}")
-        values = ", ".join("'" + value.replace("'", "''") + "'" for value in _parameters([append], [0]).values())
+        said = appending([append], [0])
+        values = ", ".join(sql.Literal(list(said[name])).as_string(server) for name in names)
         [[[explained]]] = server.execute(f"EXPLAIN (FORMAT JSON) EXECUTE batch ({values})").fetchall()
         server.execute("DEALLOCATE batch; RESET plan_cache_mode")
     reads = [
