@@ -118,7 +118,7 @@ async def load(run_id: str) -> Loaded:
         return await Use(lambda journal: read(journal, run_id))
 
 
-async def take(world: World, row: RunRow) -> RunRow:
+async def take(world: World, row: RunRow, owner: Owner | None = None) -> RunRow:
     """Claim the run: at once where its owner is gone, else when its lease has ended on our own boot clock.
 
     Returns the claimed row, or a row that was settled meanwhile. Raises LeaseUnavailable when the wait is over."""
@@ -126,7 +126,7 @@ async def take(world: World, row: RunRow) -> RunRow:
     while not row.status.settled:
         now_us = await Boot()
         if row.owner is None or world.proven_dead(row.owner) or now_us - since_us >= row.lease_term_us:
-            claimed = await claim(world, row)
+            claimed = await claim(world, row, owner)
             if claimed is not None:
                 return claimed
         elif now_us - began_us >= microseconds(world.wait_for_owner):
@@ -202,10 +202,10 @@ def parts_of(journal: Journal, rows: Sequence[RunRow]) -> tuple[dict[str, Stored
     return stored, whole
 
 
-async def claim(world: World, seen: RunRow) -> RunRow | None:
+async def claim(world: World, seen: RunRow, owner: Owner | None = None) -> RunRow | None:
     """Raise the epoch, whoever owns the run; None: it moved since it was seen. Raises EncryptionKeyMissing, before anything, where it could not be read."""
     is_digest(world.vault, seen.input_digest, "")
-    owner, at_us = world.owner(), await Now()
+    owner, at_us = owner or world.owner(), await Now()
     with around("claim"):
         term_us = world.lease_term_us
         claiming = Use(lambda journal: journal.claim(seen, owner, lease_term_us=term_us, at_us=at_us))
@@ -219,6 +219,17 @@ async def owned(run_id: str, owner: Owner, taking: Op[RunRow | None]) -> RunRow 
     except Exception:  # an answer of the store: it did not claim, so nothing is to be given up
         raise
     except BaseException:  # interrupted: the claim may have committed; raised again
+        with around("release"):
+            await Use(lambda journal: _give_up(journal, run_id, owner.token))
+        raise
+
+
+async def in_hand(run_id: str, owner: Owner, work: Awaitable[T]) -> T:
+    """Take the run and work on it. An interrupt strikes anywhere, between the one and the other, too; a cancel only where something is awaited, which is
+    seen to there."""
+    try:
+        return await work
+    except (KeyboardInterrupt, SystemExit):
         with around("release"):
             await Use(lambda journal: _give_up(journal, run_id, owner.token))
         raise

@@ -26,7 +26,7 @@ from recovery.core.operations import Append, Commit, Now, Op, Use
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered
 from recovery.obeying import message
-from recovery.ports import Journal, NewRun, Payload, RunRow
+from recovery.ports import Journal, NewRun, Owner, Payload, RunRow
 from recovery.storage.reading import Loaded
 from recovery.storage.resting import blinded, is_digest
 from recovery.storage.resting import rest as at_rest
@@ -49,12 +49,18 @@ class Queued:
 
 
 async def opened(
-    world: World, run_id: str, first: Opened, status: Status, more: Sequence[Entry] = (), queued: Queued | None = None
+    world: World,
+    run_id: str,
+    first: Opened,
+    status: Status,
+    more: Sequence[Entry] = (),
+    queued: Queued | None = None,
+    owner: Owner | None = None,
 ) -> RunRow | None:
     """Store a run and its first entries in one commit, owned by us or, `queued`, by nobody. None: somebody else took the run id."""
     namespace, incarnation = await Use(_life, alike=True)
     sealed_by = await sealing(world, run_id)
-    owner, token, previous = world.owner(), world.token(), genesis(namespace, run_id)
+    owner, token, previous = owner or world.owner(), world.token(), genesis(namespace, run_id)
     rows: list[Row] = []
     payloads: dict[str, Payload] = {}
     for seq, entry in enumerate((first, *more), 1):

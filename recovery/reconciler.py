@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeGuard
 
-from recovery.claims import Taken, World, check_head, existing, find, hear, held_while, load, sealing, take, visit
+from recovery.claims import Taken, World, check_head, existing, find, hear, held_while, in_hand, load, sealing, take, visit
 from recovery.core.child_errors import ChildInDoubt, ChildOpen
 from recovery.core.contracts import Contract, microseconds
 from recovery.core.contradictions import need_a_person
@@ -51,7 +51,7 @@ from recovery.definitions.workflow import Workflow
 from recovery.hindsight import record, reread
 from recovery.obeying import cancelled_end, disobeyed, may_end, obeyed, orders
 from recovery.offspring import Offspring, cancel_down, opened
-from recovery.ports import RunRow
+from recovery.ports import Owner, RunRow
 from recovery.storage.reading import ENDS, Loaded, read
 from recovery.storage.resting import is_digest
 from recovery.storage.writer import Writer
@@ -64,9 +64,10 @@ async def run(world: World, run_id: str, workflow: Workflow[..., Any], given: JS
     row = await find(run_id)
     if row is None:
         first = Opened(workflow=workflow.name, version=workflow.version, input=given, input_digest=digest, at_us=await Now())
-        mine = await opened(world, run_id, first, Status.RUNNING)
-        if mine is not None:
-            return await held_while(world, mine, partial(_begun, world, mine, first, workflow))
+        owner = world.owner()
+        came = await in_hand(run_id, owner, _first_run(world, run_id, first, workflow, owner))
+        if came is not None:
+            return came
         row = await find(run_id)
         assert row is not None, "a run id that is taken stays taken"
     await check_same(world, row, workflow, digest)
@@ -118,16 +119,29 @@ async def _continue(world: World, row: RunRow, if_head: str | None = None) -> Re
     if not row.status.settled:
         if row.workflow not in world.workflows:
             raise WorkflowUnknown(run_id=row.run_id, workflow=row.workflow, known=", ".join(sorted(world.workflows)) or "none")
-        row = await take(world, row)
+        owner = world.owner()
+        return await in_hand(row.run_id, owner, _taken_up(world, row, if_head, owner))
+    loaded = await record(world, await load(row.run_id))
+    return _settled(world, loaded.run, loaded.history, against=await _against(world, loaded))
+
+
+async def _taken_up(world: World, row: RunRow, if_head: str | None, owner: Owner) -> Recovered[Any]:
+    """The rest of a run, once it is claimed, or the outcome that somebody else has given it meanwhile."""
+    row = await take(world, row, owner)
     if row.status.settled:
-        loaded = await record(world, await load(row.run_id))
-        return _settled(world, loaded.run, loaded.history, against=await _against(world, loaded))
+        return await _continue(world, row)
 
     async def rest(loaded: Loaded) -> Recovered[Any]:
         check_head(loaded.run, if_head)
         return await _obeying(world, loaded)
 
     return await visit(world, row, rest)
+
+
+async def _first_run(world: World, run_id: str, first: Opened, workflow: Workflow[..., Any], owner: Owner) -> Recovered[Any] | None:
+    """Store the run and bring it on. None: somebody else took the run id."""
+    mine = await opened(world, run_id, first, Status.RUNNING, owner=owner)
+    return None if mine is None else await held_while(world, mine, partial(_begun, world, mine, first, workflow))
 
 
 async def _begun(world: World, row: RunRow, first: Opened, workflow: Workflow[..., Any]) -> Recovered[Any]:

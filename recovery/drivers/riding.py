@@ -29,7 +29,10 @@ class Watchman:
 
     def _begin(self) -> None:
         self._asked: deque[tuple[float, Callable[[], None]]] = deque()
-        self._come = threading.Condition()
+        self._lock = threading.Lock()
+        self._come = threading.Condition(
+            self._lock
+        )  # entered by its lock, which an interrupt leaves taken or not; between the two a condition has lines of its own
         self._thread: threading.Thread | None = None
 
     def forked(self) -> None:
@@ -37,17 +40,21 @@ class Watchman:
 
     def call_later(self, back: Callable[[], None]) -> None:
         """Call `back` in another thread. Returns at once."""
-        with self._come:
+        with self._lock:
             self._asked.append((time.monotonic() + self.seconds, back))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="recovery-riding", daemon=True)
-                self._thread.start()
+                try:
+                    self._thread.start()
+                except BaseException:  # an interrupt, or there are too many: it may never begin, and ends if it does; raised again
+                    self._thread = None
+                    raise
             elif len(self._asked) == 1:
                 self._come.notify()
 
     def close(self) -> None:
         """Let the thread end. A later `call_later` starts another."""
-        with self._come:
+        with self._lock:
             thread, self._thread = self._thread, None
             self._asked.clear()
             self._come.notify()
@@ -57,7 +64,7 @@ class Watchman:
     def _watch(self) -> None:
         me = threading.current_thread()
         while True:
-            with self._come:
+            with self._lock:
                 if not self._asked and self._thread is me:
                     self._come.wait(IDLE_SECONDS_MAX)
                 if self._thread is not me:

@@ -28,10 +28,8 @@ class Signal(Protocol):
 
 
 class Strand(Protocol):
-    """One line of execution. ident: None before it has started."""
+    """One line of execution."""
 
-    @property
-    def ident(self) -> int | None: ...
     def start(self) -> None: ...
     def join(self) -> None: ...
 
@@ -54,4 +52,5 @@ class Threads:
         return threading.Event()
 
     def strand(self, work: Callable[..., Any], *args: Any) -> Strand:
-        return threading.Thread(target=work, args=args)
+        # One whose start was interrupted may never come to its work, nor to its end: the process does not wait for it.
+        return threading.Thread(target=work, args=args, daemon=True)

@@ -38,7 +38,7 @@ from recovery.drivers.branching import Branching, RunBranch, bodies_of, check_bo
 from recovery.drivers.loop import Driver
 from recovery.drivers.riding import Watchman
 from recovery.drivers.session import Nap, Session
-from recovery.drivers.strands import Lock
+from recovery.drivers.strands import Lock, Strand
 from recovery.drivers.undoing import Stretch
 from recovery.drivers.watching import Watch
 from recovery.ports import Append, Journal, NewRun
@@ -56,6 +56,12 @@ def finish(procedure: Coroutine[Any, Any, T]) -> T:
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]  # the coroutine's own result
     raise InvariantViolated("the sync driver met something that suspends")
+
+
+def _begin(taken: threading.Lock, work: Coroutine[Any, Any, None]) -> None:
+    """In a strand: carry the work out, unless that was broken off before."""
+    if taken.acquire(blocking=False):
+        finish(work)
 
 
 class SyncDriver(Driver):
@@ -270,19 +276,23 @@ class SyncSession:
             return
         context = contextvars.copy_context
         strand = self._driver.surroundings.strands.strand
-        workers = [strand(context().run, finish, work) for work in works]
+        taken = [threading.Lock() for _ in works]  # by the strand that begins the work, or by whoever breaks it off before
+        workers = [strand(context().run, _begin, lock, work) for lock, work in zip(taken, works, strict=True)]
+        started: list[Strand] = []
         try:
             for worker in workers:
                 worker.start()
+                started.append(worker)
             for worker in workers:
                 worker.join()
         except BaseException:  # an interrupt cannot break off a call in another thread; raised again once all have ended
-            begun = [worker for worker in workers if worker.ident is not None]
-            branching.break_off(len(workers) - len(begun))
-            for work in (work for work, worker in zip(works, workers, strict=True) if worker not in begun):
-                work.close()
-            for worker in begun:
-                worker.join()
+            unbegun = [lock.acquire(blocking=False) for lock in taken]
+            branching.break_off(sum(unbegun))
+            for worker, work, is_unbegun in zip(workers, works, unbegun, strict=True):
+                if is_unbegun:
+                    work.close()
+                if worker in started or not is_unbegun:  # one whose start was interrupted may never come to its end
+                    worker.join()
             raise
 
     def _run(self, branch: str) -> Run:

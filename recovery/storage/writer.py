@@ -80,7 +80,6 @@ class Writer:
             if self.finished:
                 self.failed = error
             raise
-        self.aboard.clear()
         lines, self.lines = self.lines, []
         for line in lines:
             with suppress(Exception):  # a log's own failure: what it was about is durable, and must not look as if it were not
@@ -181,10 +180,13 @@ class Writer:
         """Take the result of `append`. Raises FencedOut or KeyReused; in both cases nothing was written."""
         match result:
             case Appended():
-                self.head, self.digest, self.finished = append.rows[-1].seq, append.rows[-1].digest, False
-                self.ended = append.status.settled
                 if append.contracts:
                     self.known.update(digest for digest, _text in append.contracts)
+                self.aboard, self.ended = [], append.status.settled
+                self.head, self.digest = append.rows[-1].seq, append.rows[-1].digest
+                self.finished = (
+                    False  # last: whoever is interrupted in front of it writes nothing twice, and nothing behind the end
+                )
             case Fenced(run):
                 owner, epoch = (run.owner, run.epoch) if run else (None, "none")
                 by = owner or "a worker that has released it since"

@@ -131,8 +131,10 @@ _SWALLOWED = """\
 
 _CARRIES = "    if self.aboard:\n        entries ="
 _LEAVES_BEHIND = "    if self.aboard and not (wanted.entries and isinstance(wanted.entries[-1], Intent)):\n        entries ="
-_ALL_DURABLE = "    self.aboard.clear()\n"
-_IF_CARRIED = "    if whole is not wanted:\n        self.aboard.clear()\n"
+_COMMITS_ALL = "        await self._commit(whole)\n"
+_KEEPS_THE_REST = (
+    "        left = self.aboard if whole is wanted else []\n        await self._commit(whole)\n        self.aboard = left\n"
+)
 
 BUGS: Final = (
     bug(
@@ -161,6 +163,6 @@ BUGS: Final = (
         "a swallowed doubt",
         _edit(Execution, "stop", (_STOPS, _SWALLOWED + _STOPS)), _edit(Execution, "finish", (_POISONS, _LETS_GO)),
     ),
-    bug("intent 2 durable without observation 1", _edit(Writer, "commit", (_CARRIES, _LEAVES_BEHIND), (_ALL_DURABLE, _IF_CARRIED))),
+    bug("intent 2 durable without observation 1", _edit(Writer, "commit", (_CARRIES, _LEAVES_BEHIND), (_COMMITS_ALL, _KEEPS_THE_REST))),
 )  # fmt: skip
 """In the order of the issue that asks for them."""

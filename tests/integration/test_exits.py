@@ -240,8 +240,15 @@ class Unbegun(Threads):
 
 
 class Never(threading.Thread):
+    """It may be there all the same, and come neither to its work nor to its end: an interrupt can leave what a thread says hello with taken for ever."""
+
+    ident = 1
+
     def start(self) -> None:
         raise KeyboardInterrupt
+
+    def join(self, timeout: float | None = None) -> None:
+        raise AssertionError("nobody may wait for it")
 
 
 def test_an_interrupt_in_front_of_a_branch_keeps_no_other_one_waiting() -> None:

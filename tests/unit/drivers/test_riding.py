@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from contextlib import suppress
 from datetime import timedelta
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -62,3 +66,35 @@ def test_while_nothing_rides_there_is_no_thread(monkeypatch: pytest.MonkeyPatch)
         threads[-1].join(LONG_SECONDS)
         assert not threads[-1].is_alive()
     assert threads[0] is not threads[1]
+
+
+def test_a_call_that_was_interrupted_keeps_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it enters or leaves its lock, and while it starts the thread: a condition, and the start of a thread, have lines of their own for that."""
+
+    def strike(frame: FrameType, _event: str, _arg: object) -> Any:
+        return leaving if frame.f_code in {threading.Condition.__enter__.__code__, threading.Condition.__exit__.__code__} else None
+
+    def leaving(_frame: FrameType, event: str, _arg: object) -> Any:
+        if event == "return":
+            sys.settrace(before)
+            raise KeyboardInterrupt
+        return leaving
+
+    watchman, done, before = Watchman(timedelta(milliseconds=2)), threading.Event(), sys.gettrace()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            watchman.call_later(done.set)
+    watchman.call_later(lambda: None)  # another thread is there
+    sys.settrace(strike)
+    with suppress(KeyboardInterrupt):
+        watchman.call_later(lambda: None)
+    sys.settrace(before)
+    other = threading.Thread(target=watchman.call_later, args=(done.set,), daemon=True)
+    other.start()
+    assert done.wait(LONG_SECONDS)
+    watchman.close()
+
+
+def interrupted(_thread: threading.Thread) -> None:
+    raise KeyboardInterrupt
