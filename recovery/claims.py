@@ -22,8 +22,8 @@ from recovery.core.policy import Budget, Lease, Riding
 from recovery.crashpoints import around
 from recovery.definitions.recovered import Recovered
 from recovery.definitions.registry import Workflows
-from recovery.ports import Claiming, Hold, Journal, Message, Owner, RunRow, Stored
-from recovery.storage.reading import Loaded, Parts, assembled, read
+from recovery.ports import Claiming, Hold, Journal, Message, Owner, RunRow
+from recovery.storage.reading import Loaded, assembled, recalled
 from recovery.storage.resting import Sealing, is_digest, sealing_of
 from recovery.vaults import Vault
 
@@ -98,10 +98,6 @@ async def sealing(world: World, run_id: str) -> Sealing | None:
     return None if world.vault is None else await Use(lambda journal: sealing_of(journal, run_id))
 
 
-async def _whole(parts: Parts) -> Loaded:
-    return await Use(lambda journal: assembled(parts, journal))
-
-
 async def hear(world: World) -> None:
     """Which contracts are held: read behind each load of a run."""
     told = world.hearing()
@@ -115,7 +111,7 @@ def _subjects(holds: Iterable[Hold]) -> frozenset[str]:
 async def load(run_id: str) -> Loaded:
     """The run, whole. After a claim: in a new transaction, as here."""
     with around("load"):
-        return await Use(lambda journal: read(journal, run_id))
+        return await Use(lambda journal: recalled(journal, run_id))
 
 
 async def take(world: World, row: RunRow, owner: Owner | None = None) -> RunRow:
@@ -143,11 +139,11 @@ async def take(world: World, row: RunRow, owner: Owner | None = None) -> RunRow:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A run that was claimed with others, and how it stood behind that. parts: None, where it is to be loaded by itself; spoken_to: whether its inbox had
+    """A run that was claimed with others, and how it stood behind that. loaded: None, where it is to be loaded by itself; spoken_to: whether its inbox had
     anything then. What is held was read with them, after their claim."""
 
     row: RunRow
-    parts: Parts | None = None
+    loaded: Loaded | None = None
     spoken_to: bool = True
 
 
@@ -162,7 +158,7 @@ def take_many(world: World, journal: Journal, seen: Sequence[RunRow], at_us: int
             )
         for row in claimed:
             world.hold(row)
-        return loaded(world, journal, claimed)
+        return loaded_together(world, journal, claimed)
     except BaseException:  # interrupted, or the store does not answer: the claim may have committed; raised again
         for row in seen:
             world.drop(replace(row, owner=owner))
@@ -180,26 +176,21 @@ def _legible(world: World, seen: RunRow) -> bool:
     return True
 
 
-def loaded(world: World, journal: Journal, claimed: Sequence[RunRow]) -> list[Taken]:
+def loaded_together(world: World, journal: Journal, claimed: Sequence[RunRow]) -> list[Taken]:
     """Runs that were just claimed, as they stand behind that, in one go. Raises StoreUnavailable."""
     if not claimed:
         return []
     with around("load"):
-        stored, parts = parts_of(journal, claimed)
+        found = short_ones(journal, claimed)
     told = world.hearing()
     told(_subjects(journal.holds()))
-    return [Taken(row, parts[row.run_id], stored[row.run_id].spoken_to) if row.run_id in parts else Taken(row) for row in claimed]
+    return [Taken(row, *found.get(row.run_id, ())) for row in claimed]
 
 
-def parts_of(journal: Journal, rows: Sequence[RunRow]) -> tuple[dict[str, Stored], dict[str, Parts]]:
-    """What is stored of those of these runs that are not long, and what is assembled of it."""
-    short = [row.run_id for row in rows if row.head <= ROWS_MAX]
-    stored = journal.load_many(short) if short else {}
-    namespace, incarnation = journal.namespace(), journal.incarnation()
-    whole = {
-        run_id: Parts(namespace, incarnation, each.run, each.rows, each.contracts, each.late) for run_id, each in stored.items()
-    }
-    return stored, whole
+def short_ones(journal: Journal, rows: Sequence[RunRow]) -> dict[str, tuple[Loaded, bool]]:
+    """Those of these runs that are not long, and are whole, read in one go; and whether their inboxes have anything."""
+    vault, short = journal.vault, [row.run_id for row in rows if row.head <= ROWS_MAX]
+    return journal.stream_many(short, lambda stored: (assembled(stored, vault), stored.spoken_to)) if short else {}
 
 
 async def claim(world: World, seen: RunRow, owner: Owner | None = None) -> RunRow | None:
@@ -235,18 +226,18 @@ async def in_hand(run_id: str, owner: Owner, work: Awaitable[T]) -> T:
         raise
 
 
-async def visit(world: World, claimed: RunRow, work: Callable[[Loaded], Awaitable[T]], parts: Parts | None = None) -> T:
-    """Work on a run that was just claimed, as it is loaded after that, or as its `parts` were then; `held_while` the work lasts.
+async def visit(world: World, claimed: RunRow, work: Callable[[Loaded], Awaitable[T]], beforehand: Loaded | None = None) -> T:
+    """Work on a run that was just claimed, as it is loaded after that, or as it was loaded then, `beforehand`; `held_while` the work lasts.
 
     Raises JournalCorrupt, and LeaseUnavailable where somebody else has claimed it before it was loaded."""
 
     async def loaded_then_work() -> T:
-        loaded = await (load(claimed.run_id) if parts is None else _whole(parts))
+        loaded = beforehand or await load(claimed.run_id)
         # A writer made from this row would be the other's.
         if (loaded.run.owner, loaded.run.epoch) != (claimed.owner, claimed.epoch):
             owner = str(loaded.run.owner) if loaded.run.owner else "nobody any more"
             raise LeaseUnavailable(run_id=claimed.run_id, owner=owner, epoch=str(loaded.run.epoch))
-        if loaded.run.epoch <= loaded.rows[-1].epoch:  # a claim is above every entry before it, or the fence tells nobody apart
+        if loaded.run.epoch <= loaded.epoch:  # a claim is above every entry before it, or the fence tells nobody apart
             raise JournalCorrupt(run_id=claimed.run_id, seq=loaded.run.head, field="the run's epoch")
         world.raise_mark(loaded.highest_us)
         return await work(loaded)

@@ -213,8 +213,7 @@ async def given_up(row: RunRow) -> None:
 def _ended(loaded: Loaded) -> Ended:
     ended = loaded.history.ended
     assert ended is not None, "a settled run has an ending"
-    number = next(number for number, entry in enumerate(loaded.entries) if entry is ended)
-    return Ended(ended, loaded.rows[number].seq)
+    return Ended(ended, loaded.history.ended_seq)
 
 
 def _refused(child: NewChild, problem: str, advice: str) -> ChildRefused:

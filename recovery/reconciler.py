@@ -52,7 +52,7 @@ from recovery.hindsight import record, reread
 from recovery.obeying import cancelled_end, disobeyed, may_end, obeyed, orders
 from recovery.offspring import Offspring, cancel_down, opened
 from recovery.ports import Owner, RunRow
-from recovery.storage.reading import ENDS, Loaded, read
+from recovery.storage.reading import ENDS, Loaded, recalled
 from recovery.storage.resting import is_digest
 from recovery.storage.writer import Writer
 
@@ -94,12 +94,12 @@ async def recover(world: World, run_id: str, if_head: str | None = None) -> Reco
 
 async def carry(world: World, taken: Taken) -> Recovered[Any]:
     """Bring on a run that was just claimed, and whose workflow is known here. Raises what `recover` raises."""
-    return await visit(world, taken.row, lambda loaded: _obeying(world, loaded, taken), taken.parts)
+    return await visit(world, taken.row, lambda loaded: _obeying(world, loaded, taken), taken.loaded)
 
 
 async def look(world: World, run_id: str) -> Recovered[Any]:
     """Where a run stands, from one verified snapshot; claims and changes nothing. Raises RunNotFound."""
-    loaded = await Use(lambda journal: read(journal, check_run_id(run_id)))
+    loaded = await Use(lambda journal: recalled(journal, check_run_id(run_id)))
     row = loaded.run
     against = contradictions(loaded.history, loaded.contracts, {}, loaded.highest_us)
     if loaded.history.ended is not None:
@@ -157,14 +157,13 @@ async def _obeying(world: World, loaded: Loaded, taken: Taken | None = None) -> 
     if loaded.history.ended is not None:  # by its owner, between our look and our claim, of which neither epoch nor lease tells
         return _settled(world, loaded.run, loaded.history, against=await _against(world, loaded))
     while True:
-        loaded.let_go()
         if taken is None or taken.spoken_to:
             loaded = await obeyed(world, loaded)
         if loaded.history.held is not None:
             return _held(loaded.run, loaded.history.held)
         workflow = world.workflows.of(loaded.run.workflow, loaded.history.version)
         assert workflow is not None, "asked before the claim"
-        if taken is None or taken.parts is None:
+        if taken is None or taken.loaded is None:
             await hear(world)
         came = await _go(world, loaded.run, loaded.history, loaded.contracts, workflow, restored=loaded.restored)
         if came.status.settled or not await disobeyed(loaded.history):
@@ -255,7 +254,7 @@ async def _machine(
         same_bytes=same_code,
         holds=world.held_contracts,
         tells=world.tells,
-        memory=Memory(lambda journal: read(journal, row.run_id).history),
+        memory=Memory(lambda journal: recalled(journal, row.run_id).history),
         heard=lambda: orders(came) if (came := world.messages(row.run_id)) else (),
         kin=Kin(history.opened.depth, Offspring(world, row.run_id, _continue)),
     )

@@ -28,7 +28,7 @@ from recovery.definitions.run import Run
 from recovery.definitions.workflow import workflow
 from recovery.engine.asynchronous import AsyncEngine
 from recovery.engine.sync import Engine
-from recovery.storage.reading import Loaded, read
+from recovery.storage.reading import Whole, read
 
 _RUN_ID_MAX: Final = 128
 
@@ -135,13 +135,13 @@ class RunJournal:
             return self.run_id + suffix
         return f"{self.run_id[:64]}.{digest(self.run_id.encode())[:12]}{suffix}"
 
-    def _load(self) -> Loaded | None:
+    def _load(self) -> Whole | None:
         try:
             return read(self._engine.journal, self.run_id)
         except RunNotFound:
             return None
 
-    def _require_known(self, position: JournalPosition, loaded: Loaded | None) -> None:
+    def _require_known(self, position: JournalPosition, loaded: Whole | None) -> None:
         """The chain has this digest at this place. A chain commits to everything before it, so that one comparison is enough."""
         rows = loaded.rows if loaded is not None else []
         if position.position > len(rows):

@@ -19,7 +19,7 @@ from recovery.definitions.recovered import Contradiction, Receipt, Recovered, Ru
 from recovery.definitions.undoing import contradictions
 from recovery.storage.kinship import Member
 from recovery.storage.listing import Damaged
-from recovery.storage.reading import Loaded
+from recovery.storage.reading import Whole
 
 Document = dict[str, Any]
 
@@ -69,7 +69,7 @@ def member(of: Member) -> Document:
     }
 
 
-def history(info: RunInfo, loaded: Loaded, children: Sequence[Member]) -> Document:
+def history(info: RunInfo, loaded: Whole, children: Sequence[Member]) -> Document:
     """The whole journal of a run, entry by entry, with its digests; and its family."""
     first = loaded.opened
     return {
@@ -102,7 +102,7 @@ def history(info: RunInfo, loaded: Loaded, children: Sequence[Member]) -> Docume
     }
 
 
-def recovered(info: RunInfo, loaded: Loaded, what: Recovered[Any], *, appended: int) -> Document:
+def recovered(info: RunInfo, loaded: Whole, what: Recovered[Any], *, appended: int) -> Document:
     ended = loaded.history.ended
     document = {
         "run": run(info),

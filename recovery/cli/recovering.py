@@ -24,7 +24,7 @@ from recovery.core.policy import Budget
 from recovery.definitions.recovered import Recovered
 from recovery.engine import AsyncEngine
 from recovery.ports import RunRow
-from recovery.storage.reading import Loaded, read
+from recovery.storage.reading import Whole, read
 
 if TYPE_CHECKING:
     from recovery.cli.target import AnyEngine
@@ -94,7 +94,7 @@ def recover(
     return what.exit_code
 
 
-def appended_since(engine: AnyEngine, before: RunRow | None, loaded: Loaded) -> int:
+def appended_since(engine: AnyEngine, before: RunRow | None, loaded: Whole) -> int:
     """How many entries are this call's own: those of the epoch that it claimed, if it claimed one."""
     run = loaded.run
     us = engine.identify("")

@@ -17,7 +17,7 @@ from recovery.core.wording import counted
 from recovery.definitions.recovered import RunInfo
 from recovery.definitions.undoing import contradictions as undone
 from recovery.storage.kinship import Member
-from recovery.storage.reading import Loaded
+from recovery.storage.reading import Whole
 
 _MARKS: Final = (("├ ", "│ "), ("└ ", "  "))
 
@@ -34,7 +34,7 @@ def _family(children: Sequence[Member], above: str) -> Iterator[Text]:
         yield from _family(child.children, above + beside)
 
 
-def show(paper: Paper, info: RunInfo, loaded: Loaded, children: Sequence[Member] = (), *, limit: int) -> RenderableType:
+def show(paper: Paper, info: RunInfo, loaded: Whole, children: Sequence[Member] = (), *, limit: int) -> RenderableType:
     run = loaded.run
     reason = Text(f" ({words.bounded(info.reason)})", style="dim") if info.reason else Text()
     worker = "nobody" if info.owner is None else words.bounded(info.owner)
@@ -70,7 +70,7 @@ def show(paper: Paper, info: RunInfo, loaded: Loaded, children: Sequence[Member]
     return Group(head, *against, timeline(told, limit=limit))
 
 
-def _ancestry(loaded: Loaded) -> list[tuple[str, RenderableType]]:
+def _ancestry(loaded: Whole) -> list[tuple[str, RenderableType]]:
     """Where the run comes from, which generation it is in, and who cancelled it."""
     opened, history = loaded.opened, loaded.history
     rows: list[tuple[str, RenderableType]] = []

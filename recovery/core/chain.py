@@ -1,7 +1,7 @@
 """The digest chain of a journal: each row commits to everything before it.
 
-Owns how a row's digest is computed and checked. Invariant: changing, dropping, adding or reordering any row changes every
-later digest, and a row of one run never verifies in another, because the chain starts from namespace and run id.
+Owns how a row's digest is computed, and checked as rows come. Invariants: changing, dropping, adding or reordering any row changes every
+later digest, and a row of one run never verifies in another, because the chain starts from namespace and run id; epochs only rise.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from recovery.core.ids import Epoch, digest_bytes
 from recovery.core.values import value
@@ -75,27 +75,78 @@ _OF_A_DIGEST: Final = _length(bytes(32))
 _KINDS: Final = {kind: _part(kind) for kind in ("intent", "settled")}  # what every effect writes
 
 
-def broken_at(namespace: str, run_id: str, rows: Sequence[Row], head: int, head_digest: str) -> tuple[int, str] | None:
-    """The first (sequence number, field) that does not verify, or None. `head` is what the run row claims."""
-    first = genesis(namespace, run_id)
-    previous = bytes.fromhex(first)
-    kinds: dict[str, bytes] = {}
-    epoch, token, by = None, "", b""
-    for expected_seq, row in enumerate(rows, start=1):
-        if row.seq != expected_seq:
-            return expected_seq, "sequence number"
-        if (of := kinds.get(row.kind)) is None:
-            of = kinds[row.kind] = _part(row.kind)
-        if row.epoch is not epoch or row.token != token:  # mostly those of the row before
-            epoch, token = row.epoch, row.token
-            by = signature(epoch, token)
-        number, at, text = b"%d" % expected_seq, row.step.encode(), row.body.encode()
-        size = len(text)
-        length = _LENGTHS[size] if size < SHORT else _length(text)
-        parts = (_OF_A_DIGEST, previous, _LENGTHS[len(number)], number, of, _length(at), at, length, text, by)
-        if blake2b(b"".join(parts), digest_size=32).hexdigest() != row.digest:
-            return expected_seq, "body"
-        previous = bytes.fromhex(row.digest)
-    if len(rows) != head:
-        return len(rows) + 1, "head"
-    return None if head_digest == (rows[-1].digest if rows else first) else (head, "head digest")
+Raw: TypeAlias = Sequence[Any]
+"""A row as it comes out of a store, of which nothing is known: sequence number, kind, step, body, the two numbers of its epoch, token, digest."""
+
+
+def raw(row: Row) -> Raw:
+    """A row as a store would give it."""
+    return row.seq, row.kind, row.step, row.body, row.epoch.incarnation, row.epoch.n, row.token, row.digest
+
+
+def row_of(found: Raw) -> Row:
+    """A row that a store gave, whatever it holds."""
+    seq, kind, step, body, incarnation, n, token, digest = found
+    return Row(seq, kind, step, body, Epoch(incarnation, n), token, digest)
+
+
+class Chain:
+    """How far the rows of one run are verified, which come in portions. Invariant: behind a row that does not verify nothing is looked at.
+
+    broken: the sequence number and the field of that row; None while all are as they were written. length: how many are verified; first, last: the epochs
+    of the first and the last of them."""
+
+    __slots__ = ("_by", "_digest", "_kinds", "_token", "broken", "first", "last", "length")
+
+    def __init__(self, namespace: str, run_id: str) -> None:
+        self.broken: tuple[int, str] | None = None
+        self.length = 0
+        self.first = self.last = Epoch(-1, -1)  # below all that there are
+        self._digest = bytes.fromhex(genesis(namespace, run_id))
+        self._token, self._by = "", b""
+        self._kinds: dict[str, bytes] = {}
+
+    def follow(self, rows: Sequence[Raw]) -> bool:
+        """Verify the rows that come next. Whether they, and all before them, are as they were written."""
+        if self.broken is None:
+            self.broken = self._broken(rows)
+        return self.broken is None
+
+    def end(self, head: int, digest: str) -> tuple[int, str] | None:
+        """The first (sequence number, field) that does not verify, once all rows have come; head and digest: of the last one, as the run's own row says."""
+        if self.broken is None and self.length != head:
+            return self.length + 1, "head"
+        return self.broken or (None if digest == self._digest.hex() else (head, "head digest"))
+
+    def _broken(self, rows: Sequence[Raw]) -> tuple[int, str] | None:
+        expected, previous, token, by, kinds = self.length, self._digest, self._token, self._by, self._kinds
+        incarnation_before, n_before, fell = self.last.incarnation, self.last.n, False
+        try:
+            for seq, kind, step, body, incarnation, n, token_now, digest in rows:
+                expected += 1
+                if seq != expected:
+                    return expected, "sequence number"
+                if token_now != token or n != n_before or incarnation != incarnation_before:  # mostly those of the row before
+                    by = signature(Epoch(incarnation, n), token_now)
+                    fell = (incarnation, n) < (incarnation_before, n_before)
+                    token, incarnation_before, n_before = token_now, incarnation, n
+                if (of := kinds.get(kind)) is None:
+                    of = kinds[kind] = _part(kind)
+                number, at, text = b"%d" % expected, step.encode(), body.encode()
+                size = len(text)
+                length = _LENGTHS[size] if size < SHORT else _length(text)
+                parts = (_OF_A_DIGEST, previous, _LENGTHS[len(number)], number, of, _length(at), at, length, text, by)
+                previous = blake2b(b"".join(parts), digest_size=32).digest()
+                if previous.hex() != digest:
+                    return expected, "body" if type(digest) is str else "a text"
+                if fell:
+                    return expected, "epoch"
+        except AttributeError:  # what is no text has no `encode`
+            return expected, "a text"
+        except TypeError:  # no numbers: another epoch than the one that the digest was made of
+            return expected, "body"
+        if rows and not self.length:
+            self.first = Epoch(rows[0][4], rows[0][5])
+        self.length, self._digest, self._token, self._by = expected, previous, token, by
+        self.last = Epoch(incarnation_before, n_before)
+        return None

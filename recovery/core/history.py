@@ -65,14 +65,13 @@ class History:
     opened: Opened | None = None
     steps: dict[str, Step] = field(default_factory=dict)
     ended: Settled | None = None
+    ended_seq: int = 0  # of that entry
     divergence: Verdict | None = None  # while nothing but orders came after it
     overrides: list[Override] = field(default_factory=list)  # about the run itself
     completed: list[str] = field(default_factory=list)  # steps with an outcome, in the order in which they came to it
     children: dict[str, Decision] = field(default_factory=dict)  # the starts of children, by their run id
     adopted: dict[str, Decision] = field(default_factory=dict)  # the first adoption of each child's outcome, by its run id
-    awaited: dict[str, Decision] = field(
-        default_factory=dict
-    )  # what was last said of a wait for a child, by step; no step of its own
+    awaited: dict[str, Decision] = field(default_factory=dict)  # what was last said of a wait for a child, by step: no step itself
     heard: set[int] = field(default_factory=set)  # numbers of the messages that were taken in, fit or not
     unheard: int = 1  # the lowest number of a message that was not taken in
     superseded: dict[str, Step] = field(default_factory=dict)
@@ -174,7 +173,7 @@ class History:
             self._decided(entry)
         elif isinstance(entry, Settled) and entry.step == "":
             self._require(not self.unsettled, "the run ended with unsettled steps")
-            self.ended = entry
+            self.ended, self.ended_seq = entry, self.length
         else:
             self._about_effect(entry)
 

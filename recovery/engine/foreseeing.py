@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from recovery.claims import parts_of
+from recovery.claims import short_ones
 from recovery.operators import planning
 from recovery.operators.planning import Beforehand, Plan
 from recovery.ports import RunRow
@@ -40,8 +40,8 @@ def foreseen(engine: SyncOperating | AsyncOperating, rows: Iterator[RunRow], *, 
             return runner.run(came) if asyncio.iscoroutine(came) else came  # type: ignore[no-any-return]  # a plan
 
         while chunk := list(islice(rows, TOGETHER)):
-            _, parts = parts_of(journal, chunk)
+            read = short_ones(journal, chunk)
             holds = frozenset(hold.subject for hold in journal.holds())
             for row in chunk:
-                before = Beforehand(parts[row.run_id], holds) if row.run_id in parts else None
+                before = Beforehand(read[row.run_id][0], holds) if row.run_id in read else None
                 yield Foreseen(row, partial(made, row, before))

@@ -36,7 +36,7 @@ from recovery.hindsight import reread
 from recovery.ports import Journal
 from recovery.storage.listing import listed
 from recovery.storage.opening import check_payloads
-from recovery.storage.reading import Loaded, read
+from recovery.storage.reading import Whole, read
 
 PAGE = 500
 
@@ -118,7 +118,7 @@ def _page(after: str, only: str | None, journal: Journal) -> list[str]:
     return [only]
 
 
-async def _checked(run_id: str, found: Verified) -> Loaded | None:
+async def _checked(run_id: str, found: Verified) -> Whole | None:
     found.runs += 1
     try:
         loaded = await Use(lambda journal: _readable(journal, run_id))
@@ -137,13 +137,13 @@ async def _checked(run_id: str, found: Verified) -> Loaded | None:
     return None
 
 
-def _readable(journal: Journal, run_id: str) -> Loaded:
+def _readable(journal: Journal, run_id: str) -> Whole:
     """The run, whole; without the keys of what is encrypted, its chain and its payloads are verified all the same."""
     try:
         return read(journal, run_id)
     except EncryptionKeyMissing:
         loaded = read(journal, run_id, values=False)
-        check_payloads(journal, run_id, loaded.rows)
+        check_payloads(journal.payloads, run_id, loaded.rows)
         return loaded
 
 
@@ -151,7 +151,7 @@ def _broken(run_id: str, seq: int, field: str, error: RecoveryError) -> Broken:
     return Broken(run_id=run_id, seq=seq, field=field, problem=str(error), exit_code=error.exit_code)
 
 
-async def _compare(loaded: Loaded, workflows: Workflows, budget: Budget, found: Verified) -> None:
+async def _compare(loaded: Whole, workflows: Workflows, budget: Budget, found: Verified) -> None:
     applied = [step for step in loaded.history.effects if step.settled is not None and step.settled.outcome in HAPPENED]
     if not applied:
         return
@@ -162,7 +162,7 @@ async def _compare(loaded: Loaded, workflows: Workflows, budget: Budget, found: 
         found.compared.append(await _compared(loaded, step, calls.get(step.step), undone=step.step in undone))
 
 
-async def _compared(loaded: Loaded, step: EffectStep, bound: Bound[Any] | None, *, undone: bool) -> ComparedEffect:
+async def _compared(loaded: Whole, step: EffectStep, bound: Bound[Any] | None, *, undone: bool) -> ComparedEffect:
     """One effect, asked about if it can be. What was undone may well be gone."""
     intent, settled = step.intent, step.settled
     assert settled is not None

@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from recovery import reconciler
-from recovery.claims import Taken, World, loaded
+from recovery.claims import Taken, World, loaded_together
 from recovery.core.contracts import microseconds
 from recovery.core.durations import stated
 from recovery.core.entries import Override
@@ -253,7 +253,7 @@ class Worker:
     def _loaded(self, world: World, rows: Sequence[RunRow]) -> Sequence[Taken]:
         """What was claimed, loaded in one go. Where that cannot be, each loads by itself, and is told why: nothing that was claimed is left to itself."""
         try:
-            return loaded(world, self._engine.journal, rows)
+            return loaded_together(world, self._engine.journal, rows)
         except RecoveryError:
             return [Taken(row) for row in rows]
 

@@ -34,7 +34,7 @@ async def acknowledge(world: World, run_id: str, step: str, *, by: str, reason: 
     """Say that what speaks against a step's outcome was seen to. Raises StepNotFound, OverrideRefused, HeadMoved, LeaseUnavailable."""
     about = f"{step} of run {run_id!r}"
     attributed("An acknowledgement", about, by=by, reason=reason)
-    seen = await looked_at(run_id)
+    seen: Loaded = await looked_at(run_id)
     if seen.run.status.settled:
         seen = await record(world, seen)
     found = _open(seen, step, await Now(), about)

@@ -72,7 +72,7 @@ async def offered(world: World, run_id: str, step: str, *, by: str, reason: str)
     """What an order would undo, in the order in which it became known. Raises StepNotFound, and OverrideRefused where there is nothing that could
     be undone so. Appends nothing but what speaks against the step."""
     about = f"{step} of run {run_id!r}"
-    loaded = await looked_at(run_id)
+    loaded: Loaded = await looked_at(run_id)
     if loaded.run.status.settled:
         loaded = await record(world, loaded)
     now_us = await Now()

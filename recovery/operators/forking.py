@@ -24,7 +24,7 @@ from recovery.offspring import given_up
 from recovery.offspring import opened as store_run
 from recovery.operators.claiming import Claimed, attributed, keepable, under_claim
 from recovery.operators.standing import looked_at
-from recovery.storage.reading import Loaded
+from recovery.storage.reading import Loaded, Whole
 
 _FORK: Final = "A fork"
 _RESTART: Final = "A restart"
@@ -113,7 +113,7 @@ async def fork(
 
 
 def _forked(
-    parent: Loaded, run_id: str, at: str, policies: Mapping[str, Policy], version: str
+    parent: Whole, run_id: str, at: str, policies: Mapping[str, Policy], version: str
 ) -> tuple[Forked, tuple[Decision, ...]]:
     """What a fork would be, and what it takes over. Raises StepNotFound and OverrideRefused."""
     history, of_run = parent.history, parent.run.run_id
@@ -138,7 +138,7 @@ def _forked(
     return made, taken_over
 
 
-async def _looked_at(run_id: str) -> Loaded:
+async def _looked_at(run_id: str) -> Whole:
     """What the order is thought out on. A place of its own: whatever the run does from here on must not be overlooked by the order."""
     with around("load"):
         return await looked_at(run_id)
@@ -210,7 +210,7 @@ async def restart(
     async def write(claimed: Claimed) -> Restarted:
         claimed.check_head(seen)
         run, held = claimed.loaded.run, claimed.loaded.history.held is not None
-        status = run.status if held else standing_status(fold(run_id, [*claimed.loaded.entries, order]))
+        status = run.status if held else standing_status(fold(run_id, [*seen.entries, order]))
         await claimed.move(order, to=status, reason=run.reason if held else "")
         return replace(made, status=status)
 

@@ -17,7 +17,7 @@ from recovery.core.errors import Diverged
 from recovery.core.history import EffectStep, Noted
 from recovery.core.ids import ROOT
 from recovery.core.judgement import Judgement, conclude
-from recovery.core.operations import Ask, Now, Use
+from recovery.core.operations import Ask, Now
 from recovery.core.policy import Budget
 from recovery.core.request import Request
 from recovery.core.resting import waits_for_somebody
@@ -26,7 +26,7 @@ from recovery.operators.awaiting import awaited_by
 from recovery.operators.claiming import order_of
 from recovery.operators.rehearsal import Rehearsal, held_now, rehearsed
 from recovery.operators.standing import ALONE, alone, looked_at
-from recovery.storage.reading import Loaded, Parts, assembled
+from recovery.storage.reading import Loaded
 
 QUESTIONS_MAX: Final = 3
 """How often one step is asked in one plan: more answers at the same time would say nothing new."""
@@ -75,7 +75,7 @@ class Plan:
 class Beforehand(NamedTuple):
     """What was read for many plans in one go: a run, and what is held."""
 
-    parts: Parts
+    loaded: Loaded
     holds: frozenset[str]
 
 
@@ -89,7 +89,7 @@ async def plan(
 ) -> Plan:
     """What a recovery would do next. probe: ask read-only questions where the table would. cancel: if it were cancelled before that, by whom and
     why. Raises RunNotFound, JournalCorrupt, and ValueUnreadable where the app's types no longer fit the journal."""
-    loaded = await (looked_at(run_id) if beforehand is None else _whole(beforehand.parts))
+    loaded = await looked_at(run_id) if beforehand is None else beforehand.loaded
     if cancel is not None and loaded.history.ended is None:
         loaded.history.overrides.append(Override(step=ROOT, verb=Verb.CANCEL, by=cancel[0], at_us=await Now(), reason=cancel[1]))
     workflow = world.workflows.of(loaded.run.workflow, loaded.history.version)
@@ -101,10 +101,6 @@ async def plan(
         return from_journal(loaded, now_us=await Now(), budget=world.budget, holds=subjects)
     holds = None if beforehand is None else beforehand.holds
     return await _by_rehearsal(world, loaded, await rehearsed(world, loaded, workflow, holds), probe=probe)
-
-
-async def _whole(parts: Parts) -> Loaded:
-    return await Use(lambda journal: assembled(parts, journal))
 
 
 def from_journal(loaded: Loaded, *, now_us: int, budget: Budget, holds: frozenset[str] = frozenset()) -> Plan:

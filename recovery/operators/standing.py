@@ -20,7 +20,7 @@ from recovery.core.request import Request, holding
 from recovery.core.timing import Situation
 from recovery.operators.rehearsal import Rehearsal, held_now, rehearsed
 from recovery.ports import RunRow
-from recovery.storage.reading import Loaded, read
+from recovery.storage.reading import Loaded, Whole, read
 
 ALONE: Final = (
     "whether the app still asks for this with the same arguments, contract and scope",
@@ -34,7 +34,7 @@ class Standing:
     """One step as of `situation.now_us`. request: the call as the workflow makes it now; None: judged from the journal alone.
     problem: why the workflow did not get there, "" if it did or was not tried."""
 
-    loaded: Loaded
+    loaded: Whole
     effect: EffectStep
     situation: Situation
     request: Request | None
@@ -56,13 +56,13 @@ def effect_of(loaded: Loaded, step: str) -> EffectStep:
     raise StepNotFound(run_id=loaded.run.run_id, step=step, known=known)
 
 
-async def looked_at(run_id: str) -> Loaded:
+async def looked_at(run_id: str) -> Whole:
     """The run from one verified snapshot. Raises RunNotFound, RunForgotten, JournalCorrupt."""
     await existing(run_id)
     return await Use(lambda journal: read(journal, run_id))
 
 
-async def standing(world: World, loaded: Loaded, step: str) -> Standing:
+async def standing(world: World, loaded: Whole, step: str) -> Standing:
     """Judge one step of a loaded run. Raises StepNotFound, and ValueUnreadable where the app's types no longer fit the journal."""
     effect, workflow = effect_of(loaded, step), world.workflows.of(loaded.run.workflow, loaded.history.version)
     machine = None if workflow is None else await rehearsed(world, loaded, workflow)

@@ -35,7 +35,7 @@ from recovery.core.errors import ListenerAhead, RunNotFound
 from recovery.core.ids import ROOT, branch_of
 from recovery.core.operations import Now, Poll, Use
 from recovery.ports import Journal, Reading
-from recovery.storage.reading import Loaded, read
+from recovery.storage.reading import Whole, read
 
 
 class Happened(StrEnum):
@@ -134,7 +134,7 @@ def _has_more(run_id: str, after: int, journal: Reading) -> bool:
     return row is None or row.head != after
 
 
-def _events(loaded: Loaded) -> list[Event]:
+def _events(loaded: Whole) -> list[Event]:
     return [_event(loaded.run.run_id, seq, entry) for seq, entry in enumerate(loaded.entries, 1)]
 
 

@@ -19,7 +19,7 @@ from recovery.operators.awaiting import Awaited, awaited_by
 from recovery.operators.claiming import order_of
 from recovery.operators.quarantining import Deaths, deaths
 from recovery.operators.standing import has_living_owner, looked_at
-from recovery.storage.reading import Loaded
+from recovery.storage.reading import Whole
 
 PERSON: Final = "a person"
 NOBODY: Final = "nobody"
@@ -77,7 +77,7 @@ class _Next:
     commands: tuple[str, ...]
 
 
-def _told(loaded: Loaded, then: _Next, reason: str, since_us: int) -> WholeRun:
+def _told(loaded: Whole, then: _Next, reason: str, since_us: int) -> WholeRun:
     run = loaded.run
     return WholeRun(
         run_id=run.run_id,
@@ -101,7 +101,7 @@ _MEND: Final = (
 )
 
 
-def _held(loaded: Loaded, held: Override) -> WholeRun:
+def _held(loaded: Whole, held: Override) -> WholeRun:
     died, run_id = deaths(held), loaded.run.run_id
     release = (f"recover release {run_id} --by WHO --reason TEXT", f"recover --run-id {run_id}")
     if died is not None:
@@ -119,7 +119,7 @@ def _held(loaded: Loaded, held: Override) -> WholeRun:
     return replace(told, parking=parking, deaths=died, last=_last_before(loaded, held))
 
 
-def _last_before(loaded: Loaded, held: Override) -> Last | None:
+def _last_before(loaded: Whole, held: Override) -> Last | None:
     seq = loaded.entries.index(held)
     if seq == 0:
         return None
@@ -140,7 +140,7 @@ def _answer(asked: Sequence[Awaited]) -> _Next:
 # -- anything else -----------------------------------------------------------------------------------------------------
 
 
-def _next(loaded: Loaded, *, at_work: bool) -> _Next:
+def _next(loaded: Whole, *, at_work: bool) -> _Next:
     status, run_id = loaded.run.status, loaded.run.run_id
     if status.settled:
         return _Next(NOBODY, "It is settled, and that is final.", (f"recover show {run_id}",))

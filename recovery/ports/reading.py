@@ -8,23 +8,32 @@ database, or changes a row.
 # The body of a protocol's method is its docstring; mypy checks those who implement it.
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
-from recovery.core.chain import Row
+from recovery.core.chain import Raw, Row
 from recovery.core.entries import Status
 from recovery.ports.runs import RunRow
 from recovery.ports.telling import Evidence
 
+T = TypeVar("T")
+
 
 class Stored(NamedTuple):
-    """One run as it is stored, of which nothing has been verified. spoken_to: whether anything is in its inbox."""
+    """One run as it is stored, in one consistent snapshot, of which nothing has been verified. Its rows come once, in portions, while the snapshot is open: who
+    wants to have them keeps them.
 
+    payloads: what is stored under digests, in the same snapshot; what is not there is left out. spoken_to: whether anything is in its inbox, where that was
+    asked."""
+
+    namespace: str
+    incarnation: int
     run: RunRow
-    rows: list[Row]
     contracts: dict[str, str]
     late: list[Evidence]
-    spoken_to: bool
+    portions: Iterable[Sequence[Raw]]
+    payloads: Callable[[Sequence[str]], dict[str, bytes]]
+    spoken_to: bool = True
 
 
 class Reading(Protocol):
@@ -41,13 +50,19 @@ class Reading(Protocol):
     ) -> list[RunRow]:
         """Run rows by run id, those behind `after`. Costs what it returns, but for a `reason`, which is looked for in all."""
 
-    def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
-        """The run row, all its journal rows in order, and its contracts by digest (JSON text), as one consistent snapshot."""
+    def stream(self, run_id: str, take: Callable[[Stored], T]) -> T | None:
+        """What `take` makes of the run as it is stored, in a snapshot that is open while it does; None: there is no such run.
+        `take` is called anew, from the first row on, where the store has to be asked again: what an earlier call made is
+        nobody's. It asks the journal for nothing but what it is given."""
 
-    def load_many(self, run_ids: Sequence[str]) -> dict[str, Stored]:
-        """`load`, `evidence` and whether there is an `inbox`, of each of these runs, as one consistent snapshot of all of them.
-        Left out is a run that is not there, that was forgotten, or of which a row cannot be read: whoever loads it by itself is
-        told. All of it is in memory at once."""
+    def stream_many(self, run_ids: Sequence[str], take: Callable[[Stored], T]) -> dict[str, T]:
+        """`stream` of each of these runs, with whether there is an `inbox`, in one consistent snapshot of all of them. Left out
+        is a run that is not there, that was forgotten, or of which something cannot be read or `take` refuses: whoever reads it
+        by itself is told."""
+
+    def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
+        """The run row, all its journal rows in order, and its contracts by digest (JSON text), as one consistent snapshot: all at
+        once, and not verified."""
 
     def first_rows(self, run_ids: Sequence[str]) -> dict[str, Row]:
         """The first row of each of these runs, read committed; not verified. Left out is a run that is not there, or forgotten."""

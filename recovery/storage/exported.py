@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,29 +17,17 @@ from recovery.core.chain import Row
 from recovery.core.entries import JSON, Status
 from recovery.core.errors import IncompatibleVersion, RunNotFound, SchemaMismatch
 from recovery.core.ids import Epoch, check_run_id
-from recovery.ports import Evidence, Journal, RunRow, Stub
+from recovery.ports import Evidence, Journal, RunRow, Stored
+from recovery.storage.folding import Folding
 from recovery.storage.opening import digests_of
-from recovery.storage.reading import Loaded, Parts, assembled, read
+from recovery.storage.portions import at_hand, in_portions
+from recovery.storage.reading import Whole, read, whole
 from recovery.vaults import Vault
 
 EXPORT_FORMAT: Final = 1
 """Raised whenever an older reader could misunderstand a newer export; an older reader then refuses."""
 
 _HEAD: Final = "recovery_journal"
-
-
-@dataclass(frozen=True, slots=True)
-class _Beside:
-    """What an export holds beside its rows. What is missing there, or is something else, is found as in a database."""
-
-    texts: dict[str, bytes]
-    vault: Vault | None
-
-    def payloads(self, digests: Sequence[str]) -> dict[str, bytes]:
-        return {digest: self.texts[digest] for digest in digests if digest in self.texts}
-
-    def stub(self, run_id: str) -> Stub | None:  # noqa: ARG002  # a forgotten run is not exported
-        return None
 
 
 def exported(journal: Journal, run_id: str) -> str:
@@ -86,7 +72,7 @@ def exported(journal: Journal, run_id: str) -> str:
     )  # in ASCII: no letter of a value can end a line
 
 
-def imported(text: str, *, where: str, vault: Vault | None = None) -> tuple[str, Loaded]:
+def imported(text: str, *, where: str, vault: Vault | None = None) -> tuple[str, Whole]:
     """The namespace and the run of an export, verified. where: what the text came from, for messages. vault: what an encrypted one opens with.
 
     Raises EncryptionKeyMissing and EncryptionKeyWrong, SchemaMismatch for what is no export, IncompatibleVersion for a newer one, and JournalCorrupt where its chain does not verify."""
@@ -104,15 +90,16 @@ def imported(text: str, *, where: str, vault: Vault | None = None) -> tuple[str,
         run_id = check_run_id(head["run_id"])
         rows = [_row(line) for line in rest if "seq" in line]
         late = [_late(run_id, line) for line in rest if "late" in line]
-        beside = _Beside({line["payload"]: _as_bytes(line) for line in rest if "payload" in line}, vault)
+        beside = {line["payload"]: _as_bytes(line) for line in rest if "payload" in line}
         contracts = {digest: texts.dumps(body) for digest, body in head["contracts"].items()}
         run, namespace, incarnation = _run(run_id, head), str(head["namespace"]), int(head["incarnation"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _refused(where, f"is no whole exported journal ({type(error).__name__}: {error})") from error
-    return namespace, assembled(Parts(namespace, incarnation, run, rows, contracts, late), beside)
+    stored = Stored(namespace, incarnation, run, contracts, late, in_portions(rows), at_hand(beside))
+    return namespace, whole(Folding(stored, vault, keeps=True))
 
 
-def imported_file(path: Path, vault: Vault | None = None) -> tuple[str, Loaded]:
+def imported_file(path: Path, vault: Vault | None = None) -> tuple[str, Whole]:
     """As `imported`, of a file. Raises SchemaMismatch where it cannot be read, too."""
     try:
         text = path.read_text(encoding="utf-8")

@@ -9,8 +9,9 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from recovery.core.chain import Row
 from recovery.core.entries import Status
@@ -37,16 +38,20 @@ from recovery.ports import (
     RunRow,
     Scheduled,
     SlotTaken,
+    Stored,
     Stub,
     Wanted,
 )
 from recovery.storage.bell import Bell
 from recovery.storage.one_by_one import OneByOne
+from recovery.storage.portions import at_hand, in_one_piece, in_portions
 from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealed_words, sealing_of
 from recovery.storage.rooms import Room, subject_of
 from recovery.storage.rules import GOES_ON, check_rises, check_rows, first_taken, is_due, row_of, urgency, wants
 from recovery.storage.takings import Takings
 from recovery.vaults import Vault
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -222,10 +227,18 @@ class MemoryJournal(OneByOne):
         self._bell.ring()
         return released
 
-    def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
+    def stream(self, run_id: str, take: Callable[[Stored], T]) -> T | None:
         with self._lock:
             there = self._runs.get(run_id)
-            return None if there is None else (there.row, there.rows[: there.row.head], dict(there.contracts))
+            if there is None:
+                return None
+            row, rows, contracts = there.row, there.rows[: there.row.head], dict(there.contracts)
+            payloads = {digest: body for digest, body in self._payloads.items() if digest in there.payloads}
+            late = [kept for kept in self._evidence if kept.run_id == run_id]
+        return take(Stored(self._namespace, self._incarnation, row, contracts, late, in_portions(rows), at_hand(payloads)))
+
+    def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
+        return self.stream(run_id, in_one_piece)
 
     def first_rows(self, run_ids: Sequence[str]) -> dict[str, Row]:
         with self._lock:

@@ -5,14 +5,14 @@ Owns what `ports` say of many runs in terms of a journal's single methods. Knows
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from recovery.core.errors import JournalCorrupt, StoreDamaged
-from recovery.ports import Stored
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from recovery.ports import Journal, Owner, RunRow
+    from recovery.ports import Journal, Owner, RunRow, Stored
+
+T = TypeVar("T")
 
 
 class OneByOne:
@@ -22,16 +22,14 @@ class OneByOne:
         claimed = (self.claim(row, owner, lease_term_us=lease_term_us, at_us=at_us) for row in seen)
         return [row for row in claimed if row is not None]
 
-    def load_many(self: Journal, run_ids: Sequence[str]) -> dict[str, Stored]:
-        found = ((run_id, _stored(self, run_id)) for run_id in run_ids)
-        return {run_id: stored for run_id, stored in found if stored is not None}
-
-
-def _stored(journal: Journal, run_id: str) -> Stored | None:
-    try:
-        loaded = journal.load(run_id)
-        if loaded is None or not loaded[1]:
-            return None
-        return Stored(*loaded, journal.evidence(run_id), bool(journal.inbox(run_id)))
-    except (JournalCorrupt, StoreDamaged):
-        return None
+    def stream_many(self: Journal, run_ids: Sequence[str], take: Callable[[Stored], T]) -> dict[str, T]:
+        came: dict[str, T] = {}
+        for run_id in run_ids:
+            spoken_to = bool(self.inbox(run_id))
+            if self.stub(run_id) is not None:
+                continue
+            with suppress(Exception):  # whoever reads it by itself is told
+                taken = self.stream(run_id, lambda stored, told=spoken_to: (take(stored._replace(spoken_to=told)),))  # type: ignore[misc]  # bound now
+                if taken is not None:
+                    came[run_id] = taken[0]
+        return came

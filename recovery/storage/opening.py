@@ -6,12 +6,12 @@ rows come from. Invariant: a payload that is missing or damaged, and a value who
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from recovery import texts
-from recovery.core.chain import Row
+from recovery.core.chain import Raw, Row, raw
 from recovery.core.entries import ENTRY_FORMAT, JSON, Entry
 from recovery.core.errors import IncompatibleVersion, JournalCorrupt
 from recovery.core.key_errors import EncryptionKeyMissing
@@ -41,10 +41,8 @@ AT_ONCE: Final = 32 * 1024 * 1024
 LATE: Final = "late evidence"
 
 
-class Stored(Protocol):
-    """Gives bytes by their digests; what is not there is left out."""
-
-    def payloads(self, digests: Sequence[str]) -> dict[str, bytes]: ...
+Payloads: TypeAlias = Callable[[Sequence[str]], dict[str, bytes]]
+"""Gives bytes by their digests; what is not there is left out."""
 
 
 @dataclass(slots=True)
@@ -94,10 +92,10 @@ class Opening:
         elif self.encrypted and seq and is_due(body, kind):
             raise JournalCorrupt(run_id=self.run_id, seq=seq, field="what is sealed")
 
-    def entry(self, row: Row, value_of: Callable[[Reference], JSON]) -> Entry:
+    def entry(self, seq: int, kind: str, step: str, body: str, value_of: Callable[[Reference], JSON]) -> Entry:
         """What a row says, whose digest was right."""
-        what = f"entry {row.seq}"
-        return self.woken(what, row.kind, self.fields(what, row.kind, row.step, row.body, row.seq), value_of)
+        what = f"entry {seq}"
+        return self.woken(what, kind, self.fields(what, kind, step, body, seq), value_of)
 
     def woken(self, what: str, kind: str, body: dict[str, JSON], value_of: Callable[[Reference], JSON]) -> Entry:
         try:
@@ -116,45 +114,52 @@ class Opening:
             return True
         return is_digest(None if self.sealing is None else self.sealing.vault, stored, plain)
 
-    def references(self, row: Row, body: dict[str, JSON]) -> list[Reference]:
+    def references(self, seq: int, body: dict[str, JSON]) -> list[Reference]:
         try:
             return references(body)
         except ValueError as error:
-            raise self._newer(f"entry {row.seq}", str(error)) from error
+            raise self._newer(f"entry {seq}", str(error)) from error
 
     def _newer(self, what: str, found: str) -> IncompatibleVersion:
         return IncompatibleVersion(run_id=self.run_id, what=what, found=found, known=ENTRY_FORMAT)
 
 
-def fetched(stored: Stored, opening: Opening, rows: list[Row]) -> Callable[[Reference], JSON]:
-    """Every value that the rows say lies elsewhere, verified, once the first is asked for. Raises JournalCorrupt then, naming the entry and the field of
-    one that is not there."""
-    values: dict[str, JSON] = {}
+class Fetching:
+    """Every value that some rows say lies elsewhere, verified, once the first that was not seen before is asked for. Raises JournalCorrupt then, naming the
+    entry and the field of one that is not there. `rows`: those that are being read; a value is fetched once for all of them that follow one another."""
 
-    def value_of(reference: Reference) -> JSON:
-        if not values:
-            for each, body in _intact(stored, opening, rows):
-                values[each.digest] = value_in(each, body, opening.sealing)
+    def __init__(self, payloads: Payloads, opening: Opening) -> None:
+        self.rows: Sequence[Raw] = ()
+        self._payloads = payloads
+        self._opening = opening
+        self._values: dict[str, JSON] = {}
+
+    def __call__(self, reference: Reference) -> JSON:
+        values = self._values
+        if reference.digest not in values:
+            for each, body in _intact(self._payloads, self._opening, self.rows, values):
+                values[each.digest] = value_in(each, body, self._opening.sealing)
         return values[reference.digest]
 
-    return value_of
 
-
-def check_payloads(stored: Stored, run_id: str, rows: list[Row]) -> None:
+def check_payloads(payloads: Payloads, run_id: str, rows: Sequence[Row]) -> None:
     """Whether all that the rows refer to is there and whole, without opening anything. Raises JournalCorrupt."""
-    for _ in _intact(stored, Opening(run_id, None, strict=False), rows):
+    for _ in _intact(payloads, Opening(run_id, None, strict=False), [raw(row) for row in rows], {}):
         pass
 
 
-def _intact(stored: Stored, opening: Opening, rows: list[Row]) -> Iterator[tuple[Reference, bytes]]:
+def _intact(
+    payloads: Payloads, opening: Opening, rows: Sequence[Raw], known: Mapping[str, JSON]
+) -> Iterator[tuple[Reference, bytes]]:
     wanted: dict[str, tuple[int, Reference]] = {}
-    for row in rows:
-        if ELSEWHERE not in row.body:
+    for seq, _, _, body, *_ in rows:
+        if ELSEWHERE not in body:
             continue  # almost always; a value may hold these letters, too
-        for each in opening.references(row, texts.loads_own(row.body)):
-            wanted.setdefault(each.digest, (row.seq, each))
+        for each in opening.references(seq, texts.loads_own(body)):
+            if each.digest not in known:
+                wanted.setdefault(each.digest, (seq, each))
     for group in _groups([each for _, each in wanted.values()]):
-        bytes_of = stored.payloads([each.digest for each in group])
+        bytes_of = payloads([each.digest for each in group])
         for each in group:
             found = bytes_of.get(each.digest)
             if found is None or not is_intact(each, found):

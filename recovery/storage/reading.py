@@ -1,37 +1,35 @@
-"""Reading a run: rows verified against their chain, decoded and folded, before anybody believes them.
+"""Reading: a run as it is handed on: whole, verified, and as much of it as is wanted.
 
-Owns the order load, verify, decode, fold. Invariant: what it returns is whole; a run that does not verify is refused, never repaired. Who only
-looks leaves values that lie out of line where they are: a `Withheld` then stands for each.
+Owns what a reading of a run gives, and what its row must not say otherwise than its journal does. Invariant: what it returns is whole; a run that does not
+verify is refused, never repaired. Who goes on with a run lets its rows go as they come, who looks at it keeps them; who only looks may leave values that lie
+out of line where they are: a `Withheld` then stands for each.
 """
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, NamedTuple, Protocol
+from typing import Final, TypeVar
 
 from recovery import texts
-from recovery.core.chain import Row, broken_at
+from recovery.core.chain import Row
 from recovery.core.contracts import Contract, contract_digest
-from recovery.core.entries import ENTRY_FORMAT, JSON, Entry, Observation, Opened, OutcomeKind, Status, latest_us
+from recovery.core.entries import ENTRY_FORMAT, Entry, Observation, Opened, OutcomeKind, Status
 from recovery.core.errors import IncompatibleVersion, JournalCorrupt, RunForgotten, RunNotFound
 from recovery.core.heartbeats import HEARTBEAT
-from recovery.core.history import EffectStep, History, hear
+from recovery.core.history import History, hear
+from recovery.core.ids import Epoch
 from recovery.core.instants import iso
 from recovery.core.key_errors import EncryptionKeyMissing
-from recovery.core.recorded import Unread
-from recovery.ports import Evidence, Journal, RunRow, Stub
-from recovery.storage.alike import Alike, Intents, Settlements
+from recovery.ports import Evidence, Journal, RunRow, Stored, Stub
+from recovery.storage.alike import Intents, Settlements
 from recovery.storage.beating import hear as hear_beats
-from recovery.storage.opening import Opening, fetched, withheld
-from recovery.storage.resting import Reference, Sealing
+from recovery.storage.folding import Folding
+from recovery.storage.resting import Sealing
 from recovery.vaults import Vault
 
-MANY: Final = 1000
-"""Rows of a run that is long to read."""
+L = TypeVar("L", bound="Loaded")
 
 ENDS: Final = {
     OutcomeKind.APPLIED: Status.COMPLETED,
@@ -43,32 +41,38 @@ ENDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """One run as a consistent snapshot: `rows` and `entries` run in parallel, `late` is what stands outside the chain, and `told` what that says.
+    """One run as a consistent snapshot, for who goes on with it: `late` is what stands outside the chain, and `told` what that says.
 
     restored: the database was declared restored since this run was opened: what was sent in the lost time is not known here.
-    found: its entries, where one that nobody has asked for yet is what reads it. highest_us: the highest time in the chain: no clock may read less from here
-    on. The run's own row has no digest: nobody's clock follows it.
-    incarnation: the database's, which a run takes over only with its next claim. sealing: how what is appended to it is encrypted; None: not at all.
-    unopened: the ids of the keys that were not here, and under which some of it is encrypted.
+    highest_us: the highest time in the chain: no clock may read less from here on. The run's own row has no digest: nobody's clock follows it.
+    epoch: of the last entry. incarnation: the database's, which a run takes over only with its next claim. sealing: how what is appended to it is
+    encrypted; None: not at all. unopened: the ids of the keys that were not here, and under which some of it is encrypted.
     """
 
     run: RunRow
-    rows: list[Row]
-    found: list[Entry | Intents | Settlements]
     highest_us: int
     late: list[Evidence]
     told: list[Entry]
     history: History
     contracts: dict[str, Contract]
+    epoch: Epoch
     incarnation: int
     restored: bool
-    sealing: Sealing | None = None
-    unopened: frozenset[str] = frozenset()
+    sealing: Sealing | None
+    unopened: frozenset[str]
 
     @property
     def opened(self) -> Opened:
         assert self.history.opened is not None
         return self.history.opened
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Loaded):
+    """The same for who looks at it: `rows` and `entries` run in parallel. found: the entries, where one that nobody has asked for yet is what reads it."""
+
+    rows: list[Row]
+    found: list[Entry | Intents | Settlements]
 
     @property
     def entries(self) -> list[Entry]:
@@ -78,49 +82,22 @@ class Loaded:
                 self.found[place] = each.read(self.rows[place].step, self.rows[place].body)
         return self.found  # type: ignore[return-value]  # by now none of them is what reads one
 
-    def let_go(self) -> None:
-        """Forget the rows and the entries: who goes on with the run asks its history, which forgets what it has behind it."""
-        self.rows.clear()
-        self.found.clear()
 
-
-class Parts(NamedTuple):
-    """A run as it is stored: nothing of it has been verified."""
-
-    namespace: str
-    incarnation: int
-    run: RunRow
-    rows: list[Row]
-    contracts: dict[str, str]
-    late: list[Evidence]
-
-
-class Beside(Protocol):
-    """What lies beside the rows; a journal is one."""
-
-    @property
-    def vault(self) -> Vault | None: ...
-    def payloads(self, digests: Sequence[str]) -> dict[str, bytes]: ...
-    def stub(self, run_id: str) -> Stub | None: ...
-
-
-def read(journal: Journal, run_id: str, *, values: bool = True) -> Loaded:
-    """The run, verified. values: with everything that is encrypted or lies out of line, each distinct payload once, which is what such a run takes
-    in memory; without, `Withheld` stands for what lies out of line, and for what is encrypted under a key that is not here.
+def read(journal: Journal, run_id: str, *, values: bool = True) -> Whole:
+    """The run with all its rows, verified. values: with everything that is encrypted or lies out of line, each distinct payload once, which is what such a
+    run takes in memory; without, `Withheld` stands for what lies out of line, and for what is encrypted under a key that is not here.
 
     Raises RunNotFound, RunForgotten, JournalCorrupt, IncompatibleVersion, IllegalHistory, EncryptionKeyMissing, EncryptionKeyWrong, and what the
     journal raises."""
-    found = journal.load(run_id)
-    if found is None:
-        raise RunNotFound(run_id=run_id, database=journal.url)
-    run, rows, contracts = found
-    if not rows and (stub := journal.stub(run_id)) is not None:
-        raise _forgotten(run, stub)
-    parts = Parts(journal.namespace(), journal.incarnation(), run, rows, contracts, journal.evidence(run_id))
-    return assembled(parts, journal, values=values)
+    return whole(_folded(journal, run_id, values=values, keeps=True))
 
 
-def legible(journal: Journal, run_id: str) -> Loaded:
+def recalled(journal: Journal, run_id: str) -> Loaded:
+    """The run as who goes on with it needs it, verified; in memory is what its history keeps, and no more than a portion of its rows. Raises as `read`."""
+    return _made(Loaded, _folded(journal, run_id, values=True, keeps=False))
+
+
+def legible(journal: Journal, run_id: str) -> Whole:
     """The run with its values, or as far as it can be read without the keys that are not here. For looking only. Raises as `read`."""
     try:
         return read(journal, run_id)
@@ -128,103 +105,53 @@ def legible(journal: Journal, run_id: str) -> Loaded:
         return read(journal, run_id, values=False)
 
 
-def assembled(parts: Parts, beside: Beside, *, values: bool = True) -> Loaded:
-    """A run from its parts, verified, wherever they were kept. Raises as `read`, but for what a journal raises."""
-    namespace, incarnation, run, rows, contracts, late = parts
-    run_id = run.run_id
-    if broken := broken_at(namespace, run_id, rows, run.head, run.head_digest):
-        raise JournalCorrupt(run_id=run_id, seq=broken[0], field=broken[1])
-    sealing = None if beside.vault is None else Sealing(beside.vault, namespace, run_id)
-    opening = Opening(run_id, sealing, strict=values, encrypted=":" in run.input_digest)
-    alike = Alike()
-    found = _read_all(parts, beside, alike, opening, values=values)
-    late, beats = [item for item in late if item.kind != HEARTBEAT], [item for item in late if item.kind == HEARTBEAT]
-    told = [opening.told(item) for item in late]
-    # Two values that were not read cannot be compared, nor one that was with one that was not.
-    heard = told if opening.comparable else []
-    with _undisturbed(rows):
-        history = _folded(run_id, rows, found)
-    hear(history, [entry for entry in heard if isinstance(entry, Observation)])
-    hear_beats(history, beats, sealing)
-    if misfit := _misfit(run, rows, history, opening):
-        raise JournalCorrupt(run_id=run_id, seq=run.head, field=f"the run's {misfit}")
-    return Loaded(
-        run=run,
-        rows=rows,
-        found=found,
-        highest_us=_highest_us(run, alike, found),
-        late=late,
-        told=told,
-        history=history,
-        contracts=_contracts(run_id, history, contracts),
-        incarnation=incarnation,
-        restored=rows[0].epoch.incarnation < incarnation,
-        sealing=sealing,
-        unopened=frozenset(opening.unopened),
-    )
+def assembled(stored: Stored, vault: Vault | None) -> Loaded:
+    """A run as it comes, wherever it was kept, as `recalled`. Raises as that, but for what a journal raises."""
+    return _made(Loaded, Folding(stored, vault))
 
 
-def _read_all(parts: Parts, beside: Beside, alike: Alike, opening: Opening, *, values: bool) -> list[Entry | Intents | Settlements]:
-    """What the rows of a run say. Raises JournalCorrupt, and RunForgotten for one that was forgotten since its rows were read."""
-    rows = parts.rows
-    value_of = fetched(beside, opening, rows) if values else withheld
-    try:
-        with _undisturbed(rows):
-            return _read_or_forms(alike, opening, rows, value_of)
-    except JournalCorrupt:
-        if (stub := beside.stub(parts.run.run_id)) is not None:
-            raise _forgotten(parts.run, stub) from None
-        raise
-
-
-def _read_or_forms(
-    alike: Alike, opening: Opening, rows: list[Row], value_of: Callable[[Reference], JSON]
-) -> list[Entry | Intents | Settlements]:
-    """What each row says, or what will read it. Where a run is encrypted, each is opened, which is what shows that nobody put one in the clear behind others."""
-    found: list[Entry | Intents | Settlements] = []
-    form_of, add = alike.form_of, found.append
-    for row in rows:
-        form = None if opening.encrypted else form_of(row.kind, row.step, row.body)
-        if form is None:
-            add(entry := opening.entry(row, value_of))
-            alike.learn(row.step, row.body, entry)
-        else:
-            add(form)
+def _folded(journal: Journal, run_id: str, *, values: bool, keeps: bool) -> Folding:
+    vault = journal.vault
+    found = journal.stream(run_id, lambda stored: Folding(stored, vault, values=values, keeps=keeps))
+    if found is None:
+        raise RunNotFound(run_id=run_id, database=journal.url)
+    if not found.chain.length and (stub := journal.stub(run_id)) is not None:
+        raise _forgotten(found.stored.run, stub)
     return found
 
 
-def _folded(run_id: str, rows: list[Row], found: list[Entry | Intents | Settlements]) -> History:
-    """The history of what was found. Raises IllegalHistory."""
-    history = History(run_id)
-    for row, each in zip(rows, found, strict=True):
-        if isinstance(each, Intents):
-            history.add_unread(Unread(row.step, each, row.body))
-        elif not isinstance(each, Settlements):
-            history.add(each)
-        elif not history.settle_unread(row.step, each, row.body):
-            history.add(each.read(row.step, row.body))
-    return history
+def whole(found: Folding) -> Whole:
+    """What all rows of a run came to. Raises as `read`, but for what a journal raises."""
+    return _made(Whole, found, found.rows, found.found)
 
 
-def _highest_us(run: RunRow, alike: Alike, found: list[Entry | Intents | Settlements]) -> int:
-    """The highest time in the chain. Raises JournalCorrupt where somebody put something else in the place of one."""
-    try:
-        return max(alike.latest_us, *(latest_us(each) for each in found if not isinstance(each, Intents | Settlements)))
-    except TypeError:
-        raise JournalCorrupt(run_id=run.run_id, seq=run.head, field="time of an entry") from None
-
-
-@contextmanager
-def _undisturbed(rows: list[Row]) -> Iterator[None]:
-    """No search for cyclic garbage while a long run is read: all that is made stays, so it would go through all of it again and again and find nothing."""
-    pauses = len(rows) >= MANY and gc.isenabled()
-    if pauses:
-        gc.disable()
-    try:
-        yield
-    finally:
-        if pauses:
-            gc.enable()
+def _made(kind: Callable[..., L], found: Folding, *more: object) -> L:
+    found.check()
+    stored, history, opening, chain = found.stored, found.history, found.opening, found.chain
+    run, late = stored.run, [item for item in stored.late if item.kind != HEARTBEAT]
+    told = [opening.told(item) for item in late]
+    # Two values that were not read cannot be compared, nor one that was with one that was not.
+    heard = told if opening.comparable else []
+    hear(history, [entry for entry in heard if isinstance(entry, Observation)])
+    hear_beats(history, [item for item in stored.late if item.kind == HEARTBEAT], found.sealing)
+    if misfit := _misfit(found):
+        raise JournalCorrupt(run_id=run.run_id, seq=run.head, field=f"the run's {misfit}")
+    restored = chain.first.incarnation < stored.incarnation
+    contracts, unopened = _contracts(found), frozenset(opening.unopened)
+    return kind(
+        run,
+        found.highest_us,
+        late,
+        told,
+        history,
+        contracts,
+        chain.last,
+        stored.incarnation,
+        restored,
+        found.sealing,
+        unopened,
+        *more,
+    )
 
 
 def _forgotten(run: RunRow, stub: Stub) -> RunForgotten | JournalCorrupt:
@@ -238,31 +165,26 @@ def _forgotten(run: RunRow, stub: Stub) -> RunForgotten | JournalCorrupt:
     )
 
 
-def _misfit(run: RunRow, rows: list[Row], history: History, opening: Opening) -> str | None:
+def _misfit(found: Folding) -> str | None:
     """What the run's own row says differently from its journal. It has no digest, and is what decides whether and by whom a run goes on."""
-    opened, ended = history.opened, history.ended
-    if opened is None or run.workflow != opened.workflow or not opening.is_digest(run.input_digest, opened.input_digest):
+    run, opened, ended = found.stored.run, found.history.opened, found.history.ended
+    if opened is None or run.workflow != opened.workflow or not found.opening.is_digest(run.input_digest, opened.input_digest):
         return "workflow or input"
-    if run.epoch < rows[-1].epoch:
+    if run.epoch < found.chain.last:
         return "epoch"
     if run.status.settled != (ended is not None) or (ended is not None and run.status is not ENDS.get(ended.outcome)):
         return "status"
     return None
 
 
-def _contracts(run_id: str, history: History, texts: dict[str, str]) -> dict[str, Contract]:
+def _contracts(found: Folding) -> dict[str, Contract]:
     """The contracts that the run's intents were written under, in every generation: what an earlier one did and the run reuses is still undone.
     Without the pinned one, a later one would be believed alone."""
-    found: dict[str, Contract] = {}
-    for effect in (*history.superseded.values(), *history.steps.values()):
-        if not isinstance(effect, EffectStep):
-            continue
-        digest = effect.contract
-        if digest not in texts:
-            raise JournalCorrupt(run_id=run_id, seq=effect.seq, field="contract")
-        if digest not in found:
-            found[digest] = _contract(run_id, effect.seq, digest, texts[digest])
-    return found
+    run_id, stated = found.history.run_id, found.stored.contracts
+    for digest, seq in found.contracts.items():
+        if digest not in stated:
+            raise JournalCorrupt(run_id=run_id, seq=seq, field="contract")
+    return {digest: _contract(run_id, seq, digest, stated[digest]) for digest, seq in found.contracts.items()}
 
 
 def _contract(run_id: str, seq: int, digest: str, text: str) -> Contract:

@@ -7,13 +7,11 @@ is safe to repeat as it stands, because it is a compare-and-set, or an insert th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from itertools import count
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from recovery.core.chain import Row
 from recovery.core.entries import Status
-from recovery.core.errors import StoreDamaged
 from recovery.core.ids import Epoch
 from recovery.core.limits import Rate
 from recovery.ports import (
@@ -32,19 +30,17 @@ from recovery.ports import (
     Stub,
     Wanted,
 )
-from recovery.storage import claiming, due, inbox, payloads, quotas, schedules, several
+from recovery.storage import claiming, due, inbox, payloads, quotas, schedules, several, snapshots
 from recovery.storage import statements as say
 from recovery.storage.bell import Bell
 from recovery.storage.database import Database
+from recovery.storage.portions import in_one_piece
 from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealed_words, sealing_of
 from recovery.storage.retry import persistently
 from recovery.storage.rules import check_rises, check_rows, goes_on, row_of
 from recovery.vaults import Vault
 
 T = TypeVar("T")
-
-STREAMED: Final = 1000
-"""Rows of a run that are read in one go. Of a longer one so many are on their way at a time: a server's cursor costs two round trips more."""
 
 
 class SqlJournal:
@@ -142,12 +138,12 @@ class SqlJournal:
 
         return self._write(claimed)
 
-    def load_many(self, run_ids: Sequence[str]) -> dict[str, Stored]:
-        def loaded() -> dict[str, Stored]:
+    def stream_many(self, run_ids: Sequence[str], take: Callable[[Stored], T]) -> dict[str, T]:
+        def taken() -> dict[str, T]:
             with self._database.snapshot() as connection:
-                return several.load(connection, run_ids)
+                return snapshots.read_many(connection, self.url, run_ids, take)
 
-        return self._read(loaded, {})
+        return self._read(taken, {})
 
     def due(self, wanted: Wanted) -> Due:
         def listed() -> Due:
@@ -221,21 +217,15 @@ class SqlJournal:
         self._bell.ring()
         return came
 
-    def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
-        def loaded() -> tuple[RunRow, list[Row], dict[str, str]] | None:
+    def stream(self, run_id: str, take: Callable[[Stored], T]) -> T | None:
+        def taken() -> T | None:
             with self._database.snapshot() as connection:
-                found = connection.execute(say.FIND, {"run_id": run_id}).mappings().first()
-                if found is None:
-                    return None
-                run, number = say.to_run(found), {"run": found["number"]}
-                streamed = {"yield_per": STREAMED} if run.head > STREAMED else {}
-                # Closed where a row cannot be read: a cursor left open would keep its connection at this moment for ever.
-                with closing(connection.execute(say.ROWS, number, execution_options=streamed)) as coming:
-                    rows = say.to_rows(coming, run_id)
-                contracts = {row.digest: row.body for row in connection.execute(say.CONTRACTS, number)}
-                return run, rows, contracts
+                return snapshots.read(connection, self.url, run_id, take)
 
-        return self._read(loaded, None)
+        return self._read(taken, None)
+
+    def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
+        return self.stream(run_id, in_one_piece)
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         for member in batch:
@@ -279,10 +269,7 @@ class SqlJournal:
     def evidence(self, run_id: str) -> list[Evidence]:
         def listed() -> list[Evidence]:
             with self._database.reading() as connection:
-                rows = connection.execute(say.EVIDENCE, {"run_id": run_id}).all()
-            if not all(map(say.is_whole, rows)):
-                raise StoreDamaged(url=self.url, problem=f"late evidence about run {run_id!r} is not what was stored")
-            return [say.to_evidence(row) for row in rows]
+                return snapshots.whole(connection.execute(say.EVIDENCE, {"run_id": run_id}).all(), run_id, self.url)
 
         return self._read(listed, [])
 
@@ -369,12 +356,7 @@ class SqlJournal:
         # What is written will be derived from it, so asking for it is the first step of writing: it may create the database.
         def asked() -> tuple[str, int]:
             with self._database.reading() as connection:
-                row = connection.execute(say.META).first()
-            if row is None:
-                raise StoreDamaged(url=self.url, problem="its name is gone from its table meta")
-            if type(row.namespace) is not str or type(row.incarnation) is not int or row.incarnation < 0:
-                raise StoreDamaged(url=self.url, problem="its table meta is not what was stored")
-            return row.namespace, row.incarnation
+                return snapshots.meta(connection, self.url)
 
         return self._write(asked)
 

@@ -6,13 +6,13 @@ statement is built once at import; only parameters change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
-from recovery.core.chain import Row
+from recovery.core.chain import Row, row_of
 from recovery.core.entries import Status
 from recovery.core.errors import JournalCorrupt
 from recovery.core.ids import Epoch, digest_bytes
@@ -310,21 +310,9 @@ def _spoilt(row: sa.RowMapping) -> str | None:
 
 def to_row(row: sa.Row[Any], run_id: str) -> Row:
     """Raises JournalCorrupt for what no digest could be made of."""
-    [made] = to_rows([tuple(getattr(row, name) for name in OF_ROW)], run_id)
-    return made
-
-
-def to_rows(found: Iterable[Sequence[Any]], run_id: str) -> list[Row]:
-    """The rows that ROWS finds, as they come. Raises as `to_row`."""
-    rows: list[Row] = []
-    epoch = Epoch(0, 0)
-    for seq, kind, step, body, incarnation, n, token, digest in found:
-        if not type(kind) is type(step) is type(body) is type(token) is type(digest) is str:
-            raise JournalCorrupt(run_id=run_id, seq=seq, field="a text")
-        if epoch.n != n or epoch.incarnation != incarnation:
-            epoch = Epoch(incarnation, n)
-        rows.append(Row(seq, kind, step, body, epoch, token, digest))
-    return rows
+    if not type(row.kind) is type(row.step) is type(row.body) is type(row.token) is type(row.digest) is str:
+        raise JournalCorrupt(run_id=run_id, seq=row.seq, field="a text")
+    return row_of([getattr(row, name) for name in OF_ROW])
 
 
 def to_evidence(row: sa.Row[Any]) -> Evidence:

@@ -12,7 +12,7 @@ from typing import Any
 from recovery.core.entries import Entry, Settled, Verdict, kind_of
 from recovery.core.history import EffectStep
 from recovery.core.ids import ROOT
-from recovery.storage.reading import Loaded
+from recovery.storage.reading import Whole
 from recovery.testing.ledger import Ended
 from recovery.testing.moves import Came, Settlement, Standing
 from recovery.testing.moves import World as Wanted
@@ -55,7 +55,7 @@ def came_differently(wanted: Came, ended: Ended) -> Iterator[str]:
         yield from _differs("verdicts", wanted.verdicts, list(ended.rows))
 
 
-def _standing(run_id: str, wanted: Standing, loaded: Loaded | None) -> Iterator[str]:
+def _standing(run_id: str, wanted: Standing, loaded: Whole | None) -> Iterator[str]:
     said = wanted.model_fields_set & set(Standing.model_fields)
     if not said:
         return

@@ -24,7 +24,7 @@ from recovery.ports import Journal
 from recovery.storage.committing import Committer
 from recovery.storage.exported import imported, imported_file
 from recovery.storage.memory import MemoryJournal
-from recovery.storage.reading import Loaded, read
+from recovery.storage.reading import Whole, read
 
 Recorded: TypeAlias = Path | str | Journal
 """Where recorded runs are: a file that `recover export` wrote or a directory of such, the text of one, or a journal."""
@@ -44,7 +44,7 @@ def replay_journal(
     return [_fit(namespace, loaded, workflows) for namespace, loaded in _runs(recorded, run_id)]
 
 
-def _runs(recorded: Recorded, run_id: str | None) -> Sequence[tuple[str, Loaded]]:
+def _runs(recorded: Recorded, run_id: str | None) -> Sequence[tuple[str, Whole]]:
     if isinstance(recorded, Path):
         files = sorted(recorded.rglob("*.journal")) if recorded.is_dir() else [recorded]
         return _only([imported_file(path) for path in files], run_id)
@@ -54,11 +54,11 @@ def _runs(recorded: Recorded, run_id: str | None) -> Sequence[tuple[str, Loaded]
     return [(recorded.namespace(), read(recorded, one)) for one in ids]
 
 
-def _only(runs: list[tuple[str, Loaded]], run_id: str | None) -> list[tuple[str, Loaded]]:
+def _only(runs: list[tuple[str, Whole]], run_id: str | None) -> list[tuple[str, Whole]]:
     return [one for one in runs if run_id in {None, one[1].run.run_id}]
 
 
-def _fit(namespace: str, loaded: Loaded, workflows: Workflows) -> Fit:
+def _fit(namespace: str, loaded: Whole, workflows: Workflows) -> Fit:
     workflow = workflows.of(loaded.run.workflow, loaded.history.version)
     if workflow is None:
         raise WorkflowUnknown(run_id=loaded.run.run_id, workflow=loaded.run.workflow, known=", ".join(sorted(workflows)) or "none")

@@ -37,11 +37,13 @@ from recovery.ports import (
     RunRow,
     Scheduled,
     SlotTaken,
+    Stored,
     Stub,
     Wanted,
 )
 from recovery.storage.one_by_one import OneByOne
 from recovery.storage.opening import glanced
+from recovery.storage.portions import in_one_piece
 from recovery.testing.clock import ManualClock
 from recovery.testing.footprints import row_text
 from recovery.testing.ledger import Claimed, Durable, RefusedAppend
@@ -180,8 +182,18 @@ class ProcessJournal(OneByOne):
     def release(self, run_id: str, owner: str, epoch: Epoch, due_us: int | None = None) -> bool:
         return self._write(lambda journal: journal.release(run_id, owner, epoch, due_us))
 
+    def stream(self, run_id: str, take: Callable[[Stored], T]) -> T | None:
+        def noted(stored: Stored) -> T:
+            """The last digest of a chain stands for all of its rows."""
+            portions = [list(portion) for portion in stored.portions]
+            last = portions[-1][-1][-1] if portions else ""
+            self._process.footprint.feed((row_text(stored.run), sum(map(len, portions)), last, sorted(stored.contracts)))
+            return take(stored._replace(portions=portions))
+
+        return self._live().stream(run_id, noted)
+
     def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
-        return self._read(lambda journal: journal.load(run_id))
+        return self.stream(run_id, in_one_piece)
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         if self._host.full:
@@ -319,10 +331,8 @@ class ProcessJournal(OneByOne):
 
 
 def _gist(came: object) -> object:
-    """What tells two results apart: the last digest of a chain stands for all of its rows."""
+    """What tells two results apart."""
     match came:
-        case (RunRow() as run, list(rows), dict(contracts)):
-            return row_text(run), len(rows), rows[-1].digest if rows else "", sorted(contracts)
         case RunRow():
             return row_text(came)
         case _:

@@ -15,11 +15,11 @@ from recovery.core.judgement import conclude
 from recovery.core.rows import Action
 from recovery.core.timing import Situation
 from recovery.core.verdicts import ROW_BY_NAME
-from recovery.storage.reading import Loaded
+from recovery.storage.reading import Whole
 from recovery.testing.worlds import World
 
 
-def judged_again(world: World, loaded: Loaded) -> Iterator[str]:
+def judged_again(world: World, loaded: Whole) -> Iterator[str]:
     """A sentence per verdict or settlement that its own evidence does not give. What gave none is added to `world.proven`, with everything
     that this depends on, and is not judged another time: an entry's digest stands for everything before it, too."""
     late = [item for noted in loaded.history.effects for item in noted.observations if item.seq is None]
@@ -34,7 +34,7 @@ def judged_again(world: World, loaded: Loaded) -> Iterator[str]:
             world.proven.add(judged)
 
 
-def _misjudged(world: World, loaded: Loaded, seq: int, late: list[Noted]) -> Iterator[str]:
+def _misjudged(world: World, loaded: Whole, seq: int, late: list[Noted]) -> Iterator[str]:
     entry = loaded.entries[seq - 1]
     if not isinstance(entry, Verdict | Settled) or entry.step == ROOT or _of_the_run(entry):
         return
@@ -61,7 +61,7 @@ def _of_the_run(entry: Verdict | Settled) -> bool:
 
 
 def _row(
-    world: World, loaded: Loaded, entry: Verdict | Settled, seq: int, late: list[Observation], restored: bool, wanted: bool
+    world: World, loaded: Whole, entry: Verdict | Settled, seq: int, late: list[Observation], restored: bool, wanted: bool
 ) -> str:
     before: list[Entry] = loaded.entries[: seq - 1]
     history = fold(loaded.run.run_id, before, late)

@@ -16,7 +16,7 @@ from recovery.core.history import DecisionStep, EffectStep
 from recovery.core.ids import base_of
 from recovery.core.inheritance import NEW_KEY, Term
 from recovery.core.repeating import place_of
-from recovery.storage.reading import Loaded
+from recovery.storage.reading import Whole
 
 Path: TypeAlias = tuple[str, ...]
 """Of a run: the id of the first run of its line, and the steps at which each child below that was started."""
@@ -58,7 +58,7 @@ class Happened:
         return f"{self.which} happened {self.times} times: {where}{orders}"
 
 
-def repeated(runs: Mapping[str, Loaded], executions: Mapping[str, int]) -> list[Happened]:
+def repeated(runs: Mapping[str, Whole], executions: Mapping[str, int]) -> list[Happened]:
     """Every logical effect that happened more than once, with what allows that. executions: how often each key's effect happened."""
     paths = {run_id: path_of(runs, run_id) for run_id in runs}
     found: dict[Logical, Happened] = {}
@@ -78,18 +78,18 @@ def repeated(runs: Mapping[str, Loaded], executions: Mapping[str, int]) -> list[
     return several
 
 
-def effects_of(loaded: Loaded) -> list[EffectStep]:
+def effects_of(loaded: Whole) -> list[EffectStep]:
     """Those of every generation."""
     known = (*loaded.history.superseded.values(), *loaded.history.steps.values())
     return [step for step in known if isinstance(step, EffectStep)]
 
 
-def is_ordered(loaded: Loaded) -> bool:
+def is_ordered(loaded: Whole) -> bool:
     """Whether the run is a fork, or was restarted."""
     return any(order.verb in {Verb.FORK, Verb.RESTART} for order in loaded.history.overrides)
 
 
-def path_of(runs: Mapping[str, Loaded], run_id: str) -> Path:
+def path_of(runs: Mapping[str, Whole], run_id: str) -> Path:
     """Where a run stands. One whose origin is not among `runs` is its own."""
     loaded = runs[run_id]
     opened = loaded.opened
@@ -100,14 +100,14 @@ def path_of(runs: Mapping[str, Loaded], run_id: str) -> Path:
     return (run_id,)
 
 
-def _logical(loaded: Loaded, path: Path, effect: EffectStep) -> Logical:
+def _logical(loaded: Whole, path: Path, effect: EffectStep) -> Logical:
     intent = effect.intent
     # An undoing is of one receipt: those of two generations are two effects, whatever they are called.
     step = f"the undoing of {_receipt(loaded, intent.undoes)}" if intent.undoes else place_of(base_of(effect.step))
     return Logical(path, step, intent.effect, intent.environment, intent.fingerprint)
 
 
-def _receipt(loaded: Loaded, step: str) -> str:
+def _receipt(loaded: Whole, step: str) -> str:
     """The key of the effect at a step, or of the one whose outcome it reuses."""
     there: Any = loaded.history.known(step)
     if isinstance(there, DecisionStep) and there.decision.form == INHERITED:
@@ -115,7 +115,7 @@ def _receipt(loaded: Loaded, step: str) -> str:
     return there.intent.key if isinstance(there, EffectStep) else step
 
 
-def _allowing(runs: Mapping[str, Loaded], paths: Mapping[str, Path], which: Logical) -> Iterator[str]:
+def _allowing(runs: Mapping[str, Whole], paths: Mapping[str, Path], which: Logical) -> Iterator[str]:
     """The orders about the effect itself, and about each child's start above it: each adds one more that may happen."""
     for run_id, loaded in runs.items():
         path = paths[run_id]

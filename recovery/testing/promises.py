@@ -37,7 +37,7 @@ from recovery.core.rows import Action
 from recovery.core.steps import lies_in
 from recovery.core.wording import counted
 from recovery.ports import Message
-from recovery.storage.reading import Loaded
+from recovery.storage.reading import Whole
 from recovery.testing.judging import judged_again
 from recovery.testing.ledger import Claimed, Declined, Durable, Ended, Executed, Left
 from recovery.testing.logical import is_ordered, repeated
@@ -67,7 +67,7 @@ def i1_once(world: World) -> Problems:
                 yield from _unproven_attempts(run_id, effect, loaded)
 
 
-def _unproven_attempts(run_id: str, effect: EffectStep, loaded: Loaded) -> Problems:
+def _unproven_attempts(run_id: str, effect: EffectStep, loaded: Whole) -> Problems:
     """Attempts that began while an earlier one might have acted, on the word of the journal and of late evidence alone."""
     enforced = loaded.contracts[effect.intent.contract].enforced is Enforced.DEADLINE
     heard_late = [noted.observation for noted in effect.observations if noted.seq is None]
@@ -112,7 +112,7 @@ def i2_same_outcome(world: World) -> Problems:
         yield from _wrongly_adopted(world, run_id, loaded)
 
 
-def _wrongly_adopted(world: World, run_id: str, loaded: Loaded) -> Problems:
+def _wrongly_adopted(world: World, run_id: str, loaded: Whole) -> Problems:
     """What a parent adopted is the entry that settled its child, as it stands there."""
     for entry in loaded.entries:
         if not isinstance(entry, Decision) or entry.form != ADOPTED:
@@ -275,7 +275,7 @@ def i8_it_ends(world: World) -> Problems:
             yield from _left_hanging(run_id, loaded)
 
 
-def _overlooked(world: World, loaded: Loaded, inbox: Sequence[Message]) -> Problems:
+def _overlooked(world: World, loaded: Whole, inbox: Sequence[Message]) -> Problems:
     """A run that was let go is due where its answer has come, or the end of a child that it waits for: else nobody who looks for what is due would go on
     with it. One that has an owner is looked at when that is gone, and one that a person holds, when it is released."""
     run, history, mail = loaded.run, loaded.history, Mail()
@@ -296,7 +296,7 @@ def _overlooked(world: World, loaded: Loaded, inbox: Sequence[Message]) -> Probl
             yield f"{run.run_id}: {step} waits for child {child.run.run_id}, which has settled, and the run is not due"
 
 
-def _left_hanging(run_id: str, loaded: Loaded) -> Problems:
+def _left_hanging(run_id: str, loaded: Whole) -> Problems:
     if loaded.history.divergence is not None:
         return
     for effect in loaded.history.unsettled:

@@ -19,7 +19,7 @@ from recovery.core.resting import GRAVEST_FIRST
 from recovery.definitions.workflow import Workflow
 from recovery.engine import Engine
 from recovery.ports import Journal, Owner
-from recovery.storage.reading import Loaded, read
+from recovery.storage.reading import Whole, read
 from recovery.testing.casting import Cast, NotCast, cast_of, imported
 from recovery.testing.clock import ManualClock
 from recovery.testing.disks import PutBack, backup, corrupt
@@ -128,7 +128,7 @@ class Stage:
         """Of the actor's last process. Raises KeyError."""
         return self._programs[actor].process.footprint
 
-    def world(self, reading: Callable[[Journal, str], Loaded] = read, proven: set[Any] | None = None) -> World:
+    def world(self, reading: Callable[[Journal, str], Whole] = read, proven: set[Any] | None = None) -> World:
         """Everything that is known now. reading: how a run is read; proven: as a World has it."""
         runs, unreadable = loaded_runs(self.journal, self._spoiled, reading)
         return World(

@@ -14,7 +14,7 @@ from recovery.core.entries import Attempt, Entry, Intent, Observation, Settled
 from recovery.core.errors import JournalCorrupt
 from recovery.core.policy import Budget
 from recovery.ports import Journal, Message
-from recovery.storage.reading import Loaded, read
+from recovery.storage.reading import Whole, read
 from recovery.testing.ledger import Event, Executed, Left
 
 E = TypeVar("E", bound=Event)
@@ -44,7 +44,7 @@ class World:
     """What stands in the journal, and what really happened. scopes: those that the program has worked in. proven: entries
     that were judged again before; who looks at many worlds hands the same set to each. inboxes: of the runs that rest."""
 
-    runs: Mapping[str, Loaded]
+    runs: Mapping[str, Whole]
     events: tuple[Event, ...]
     effects: Mapping[str, Askable]
     budget: Budget
@@ -84,10 +84,10 @@ class World:
 
 
 def loaded_runs(
-    journal: Journal, spoiled: Collection[str] = (), reading: Callable[[Journal, str], Loaded] = read
-) -> tuple[dict[str, Loaded], frozenset[str]]:
+    journal: Journal, spoiled: Collection[str] = (), reading: Callable[[Journal, str], Whole] = read
+) -> tuple[dict[str, Whole], frozenset[str]]:
     """Every run, verified, and those of `spoiled` that are refused as corrupt. Raises what `read` raises for any other."""
-    runs: dict[str, Loaded] = {}
+    runs: dict[str, Whole] = {}
     unreadable: set[str] = set()
     for row in journal.runs():
         try:

@@ -7,10 +7,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from recovery.core.chain import Row, chained, genesis
+from recovery.core.chain import Chain, Row, chained, genesis
 from recovery.core.entries import Status
+from recovery.core.errors import JournalCorrupt
 from recovery.core.ids import Epoch
-from recovery.ports import Append, Appended, Journal, KeyClaim, NewRun, Owner, Payload, RunRow
+from recovery.ports import Append, Appended, Journal, KeyClaim, NewRun, Owner, Payload, RunRow, Stored
 from recovery.storage.memory import MemoryJournal
 from recovery.storage.schema import metadata
 from recovery.storage.sql import SqlJournal
@@ -86,6 +87,16 @@ def appended(journal: Journal, append: Append) -> RunRow:
     row = journal.find(append.run_id)
     assert row is not None
     return row
+
+
+def verified(stored: Stored) -> int:
+    """How many rows of a run came, all of which verify. Raises JournalCorrupt."""
+    chain = Chain(stored.namespace, stored.run.run_id)
+    for portion in stored.portions:
+        chain.follow(portion)
+    if broken := chain.end(stored.run.head, stored.run.head_digest):
+        raise JournalCorrupt(run_id=stored.run.run_id, seq=broken[0], field=broken[1])
+    return chain.length
 
 
 def raise_incarnation(journal: Journal) -> None:

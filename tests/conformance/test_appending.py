@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from recovery.core.chain import broken_at, chained
+from recovery.core.chain import chained
 from recovery.core.entries import Status
 from recovery.core.errors import InvariantViolated
 from recovery.core.ids import Epoch
 from recovery.ports import Append, Appended, Evidence, Fenced, Journal, KeyClaim, KeyTaken, RunRow
 from recovery.storage import open_journal
-from tests.conformance.making import appended, claim_of, member, opened, owner, row_after, stored
+from tests.conformance.making import appended, claim_of, member, opened, owner, row_after, stored, verified
 
 # -- what an append writes ---------------------------------------------------------------------------------------------
 
@@ -29,7 +29,7 @@ def test_an_append_moves_the_run_and_stores_its_rows(journal: Journal) -> None:
     assert loaded is not None
     assert loaded[0] == now
     assert loaded[1][1:] == [first, second]
-    assert broken_at(journal.namespace(), "run-1", loaded[1], now.head, now.head_digest) is None
+    assert journal.stream("run-1", verified) == 3
 
 
 def test_an_append_is_durable_on_return(store_url: str) -> None:

@@ -13,23 +13,20 @@ from typing import Any
 
 import pytest
 
-from recovery.core.chain import broken_at
 from recovery.ports import Appended, Fenced, Journal, KeyTaken, RunRow
 from recovery.storage import open_journal
 from recovery.storage.sql import SqlJournal
 from tests.conformance.blocking import in_thread, together
-from tests.conformance.making import appended, claim_of, member, new_run, opened, owner, row_after
+from tests.conformance.making import appended, claim_of, member, new_run, opened, owner, row_after, verified
 
 MANY = 8
 
 
 def sound(journal: Journal, run_id: str = "run-1") -> int:
     """The head of a run whose chain verifies."""
-    loaded = journal.load(run_id)
-    assert loaded is not None
-    run, rows, _ = loaded
-    assert broken_at(journal.namespace(), run_id, rows, run.head, run.head_digest) is None
-    return run.head
+    head = journal.stream(run_id, verified)
+    assert head is not None
+    return head
 
 
 def test_one_of_many_openers_gets_the_run(journal: Journal) -> None:

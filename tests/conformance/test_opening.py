@@ -32,7 +32,7 @@ from recovery.ports import Appended, Evidence, Journal
 from recovery.storage.migrate import migrate
 from recovery.storage.schema import VERSION
 from tests.conformance.blocking import in_thread, wait_for
-from tests.conformance.making import appended, member, opened, owner
+from tests.conformance.making import appended, member, opened, owner, verified
 
 _opened: list[Journal] = []
 
@@ -278,7 +278,7 @@ def test_a_version_that_no_migration_leads_from_is_refused(empty_store_url: str)
     assert f"this code needs {VERSION}" in refusal(open_journal(empty_store_url, create=False).runs, SchemaMismatch)
 
 
-@pytest.mark.parametrize("read", ["runs", "load"])
+@pytest.mark.parametrize("read", ["runs", "reading"])
 def test_a_reading_that_failed_leaves_no_old_view_of_the_database_behind(sqlite_url: str, read: str) -> None:
     """Somebody may keep the error, and with it everything that it was raised in."""
     journal = open_journal(sqlite_url)
@@ -290,7 +290,7 @@ def test_a_reading_that_failed_leaves_no_old_view_of_the_database_behind(sqlite_
         "UPDATE journal SET kind = CAST('x' AS BLOB) WHERE run = (SELECT number FROM run WHERE run_id = 'run-1') AND seq = 1",
     )
     with pytest.raises(JournalCorrupt) as kept:
-        journal.runs() if read == "runs" else journal.load("run-1")
+        journal.runs() if read == "runs" else journal.stream("run-1", verified)
     assert journal.raise_incarnation(0, 1) == 1
     assert journal.incarnation() == 1
     assert kept.value.run_id in {"run-0", "run-1"}

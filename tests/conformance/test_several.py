@@ -12,9 +12,10 @@ import sqlalchemy as sa
 
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
-from recovery.ports import Evidence, Fenced, Journal, Message, Owner, RunRow, Stored, Stub
+from recovery.ports import Evidence, Fenced, Journal, Message, Owner, RunRow, Stub
 from recovery.storage import open_journal
-from tests.conformance.making import appended, member, opened, owner, raise_incarnation
+from recovery.storage.portions import in_one_piece
+from tests.conformance.making import appended, member, opened, owner, raise_incarnation, verified
 
 TERM_US = 5_000_000
 AT_US = 3_000
@@ -109,18 +110,20 @@ def test_each_is_loaded_as_by_itself(journal: Journal) -> None:
     spoken = appended(journal, member(opened(journal, "spoken"), status=Status.WAITING))
     journal.add_evidence(late("short"))
     journal.deliver(Message(run_id="spoken", kind="signal", name="s", body="{}", at_us=7, token="t"))
-    came = journal.load_many(["spoken", "long", "nobody", "short"])
+    came = journal.stream_many(
+        ["spoken", "long", "nobody", "short"], lambda stored: (in_one_piece(stored), stored.late, stored.spoken_to)
+    )
     assert set(came) == {"spoken", "long", "short"}
     for run_id, stored in came.items():
         loaded = journal.load(run_id)
         assert loaded is not None
-        assert stored == Stored(*loaded, journal.evidence(run_id), run_id == spoken.run_id)
-    assert journal.load_many([]) == {}
+        assert stored == (loaded, journal.evidence(run_id), run_id == spoken.run_id)
+    assert journal.stream_many([], in_one_piece) == {}
 
 
 def test_nothing_is_claimed_or_loaded_in_a_database_that_is_not_there(store_url: str) -> None:
     journal = open_journal(store_url)
-    assert journal.load_many(["run-1"]) == {}
+    assert journal.stream_many(["run-1"], in_one_piece) == {}
     journal.close()
 
 
@@ -141,7 +144,7 @@ def test_what_cannot_be_read_hides_no_other(tmp_path: Path, table: str, changes:
         where = "run = (SELECT number FROM run WHERE run_id = 'spoilt')" if table == "journal" else "run_id = 'spoilt'"
         connection.execute(sa.update(columns.tables[table]).where(sa.text(where)).values(**changes))
     engine.dispose()
-    assert set(journal.load_many(["spoilt", "whole"])) == {"whole"}
+    assert set(journal.stream_many(["spoilt", "whole"], verified)) == {"whole"}
     assert {row.run_id for row in claimed(journal, seen)} >= {"whole"}
     journal.close()
 
@@ -149,5 +152,5 @@ def test_what_cannot_be_read_hides_no_other(tmp_path: Path, table: str, changes:
 def test_a_forgotten_run_is_not_loaded(journal: Journal) -> None:
     done = appended(journal, member(opened(journal, "done"), status=Status.COMPLETED))
     assert journal.forget(done, Stub("done", "d", "eve", "old", 9))
-    assert journal.load_many(["done"]) == {}
+    assert journal.stream_many(["done"], in_one_piece) == {}
     assert claimed(journal, [done]) == []

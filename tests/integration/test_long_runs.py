@@ -9,11 +9,11 @@ from datetime import timedelta
 import pytest
 
 from recovery import Call, Engine, Environment, Run, contracts, effect, workflow
-from recovery.storage.reading import MANY
-from recovery.storage.sql import STREAMED
+from recovery.storage.folding import MANY
+from recovery.storage.portions import PORTION
 from tests.benchmarks.building import built
 
-STEPS = max(MANY, STREAMED)  # of two rows each
+STEPS = max(MANY, PORTION)  # of two rows each
 sent: list[int] = []
 
 

@@ -16,7 +16,7 @@ from recovery import AsyncEngine, AsyncRun, Call, Engine, Environment, Rejection
 from recovery.codec import SIZE_MAX
 from recovery.core.entries import Intent, Settled
 from recovery.core.policy import Budget
-from recovery.ports import Journal
+from recovery.ports import Journal, Stub
 from recovery.storage import open_journal
 from recovery.storage.memory import MemoryJournal
 from recovery.storage.reading import read
@@ -284,20 +284,21 @@ def test_text_where_bytes_belong_is_damage_too(sqlite_url: str) -> None:
     journal.close()
 
 
-def test_forgetting_a_run_while_it_is_read_is_told_as_forgetting(journal: Journal) -> None:
-    """Between its rows and its payloads somebody forgot it: that is no damage."""
-    desk = Desk(journal, is_async=False, store=lambda document: 1)
-    desk.run()
-    fetch, engine = journal.payloads, Engine(journal)
+def test_a_run_that_is_forgotten_while_it_is_read_is_read_to_its_end(journal: Journal) -> None:
+    """Its rows and its payloads are of one moment: what is gone behind that is no damage."""
+    Desk(journal, is_async=False, store=lambda document: 1).run()
+    engine, reading = Engine(journal), journal.stream
+    before = engine.history("r")
 
-    def forgotten_meanwhile(digests: Any) -> Any:
-        row = journal.find("r")
-        assert row is not None
-        from recovery.ports import Stub
+    def forgotten_meanwhile(run_id: str, take: Any) -> Any:
+        def taken(stored: Any) -> Any:
+            assert journal.forget(stored.run, Stub("r", "digest", "ann", "why", 1))
+            return take(stored)
 
-        assert journal.forget(row, Stub("r", "digest", "ann", "why", 1))
-        return fetch(digests)
+        return reading(run_id, taken)
 
-    journal.payloads = forgotten_meanwhile  # type: ignore[method-assign]
+    journal.stream = forgotten_meanwhile  # type: ignore[method-assign]
+    assert engine.history("r") == before
+    journal.stream = reading  # type: ignore[method-assign]
     with pytest.raises(errors.RunForgotten, match="ann"):
         engine.history("r")

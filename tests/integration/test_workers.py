@@ -330,7 +330,7 @@ class Apart(Refusing):
     def claim_due(self, *given: Any, **named: Any) -> Any:
         return self._journal.claim_due(*given, **named)
 
-    def load_many(self, _run_ids: Any) -> Any:
+    def stream_many(self, _run_ids: Any, _take: Any) -> Any:
         raise self._problem
 
 

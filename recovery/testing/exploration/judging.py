@@ -10,7 +10,7 @@ from typing import Any
 
 from recovery.core.errors import RecoveryError
 from recovery.ports import Journal
-from recovery.storage.reading import Loaded, read
+from recovery.storage.reading import Whole, read
 from recovery.testing.promises import broken
 from recovery.testing.stage import Stage
 
@@ -20,7 +20,7 @@ class Judge:
 
     def __init__(self) -> None:
         self._last: tuple[Stage | None, int, list[Any]] = (None, 0, [])  # what was judged last: events and journal of which stage
-        self._loaded: dict[Any, Loaded] = {}
+        self._loaded: dict[Any, Whole] = {}
         self._proven: set[Any] = set()
 
     def problems(self, stage: Stage) -> list[str]:
@@ -37,7 +37,7 @@ class Judge:
             return [f"unreadable: the journal cannot be read, {type(error).__name__}: {error}"]
         return broken(world, frozenset(stage.scenario.exempt))
 
-    def read(self, run_id: str) -> Loaded:
+    def read(self, run_id: str) -> Whole:
         """A run, as it stands in the state that was judged last. Raises what reading it raises."""
         stage, _, keys = self._last
         assert stage is not None, "a state was judged"

@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from recovery.core.entries import LAPSED, Status
 from recovery.core.mail import waits_in
-from recovery.storage.reading import Loaded
+from recovery.storage.reading import Whole
 from recovery.testing.exploration.branching import RUN, Moment
 from recovery.testing.moves import Fork, Order, Restart, Send, Signal
 
@@ -75,7 +75,7 @@ class Waits:
     def unanswered(self) -> tuple[str, ...]:
         return tuple(sorted(self.left - self.answered))
 
-    def note(self, reading: Callable[[str], Loaded], moment: Moment) -> None:
+    def note(self, reading: Callable[[str], Whole], moment: Moment) -> None:
         """Look at a moment at which nobody has anything left to say, and nobody is at work."""
         run = moment.run
         if run is None or not (run.status is Status.WAITING or run.status.settled):

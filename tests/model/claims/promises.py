@@ -6,9 +6,10 @@ acknowledged and when a sign of life was given is counted by the moves themselve
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from recovery.core.chain import broken_at
+from recovery.core.chain import Chain, Row, raw
 from recovery.ports import Appended
 from tests.model.claims.moves import TERM, Left, Protocol, Standing, State, passed
 from tests.model.claims.store import NAMESPACE, Done
@@ -53,6 +54,12 @@ def check_move(protocol: Protocol, before: State, after: State, done: Done | Non
             _worker(after, worker, protocol.point(before, worker), protocol.point(after, worker))
 
 
+def _verifies(rows: Sequence[Row], head: int, head_digest: str) -> bool:
+    chain = Chain(NAMESPACE, RUN)
+    chain.follow([raw(row) for row in rows])
+    return chain.end(head, head_digest) is None
+
+
 def _store(before: State, after: State, worker: int) -> None:
     old, new = before.stored, after.stored
     if new.rows != old.rows and old.run is None:
@@ -61,7 +68,7 @@ def _store(before: State, after: State, worker: int) -> None:
         assert old.run is not None
         assert new.run is not None
         require(new.rows[: len(old.rows)] == old.rows, 0)
-        require(broken_at(NAMESPACE, RUN, list(new.rows), new.run.head, new.run.head_digest) is None, 1)
+        require(_verifies(new.rows, new.run.head, new.run.head_digest), 1)
         written = new.rows[len(old.rows) :]
         require(worker == before.owner and old.run.owner is not None, 2)
         require(all(row.epoch == old.run.epoch for row in written), 3)

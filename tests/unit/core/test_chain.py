@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery.core.chain import SHORT, Row, broken_at, chained, genesis
+from recovery.core.chain import SHORT, Chain, Row, chained, genesis, raw
 from recovery.core.ids import Epoch, digest_bytes
 
 NAMESPACE = "n"
@@ -24,7 +24,18 @@ def rows_of(bodies: list[str], namespace: str = NAMESPACE, run_id: str = RUN) ->
 
 
 def check(rows: list[Row], head: int, head_digest: str) -> tuple[int, str] | None:
-    return broken_at(NAMESPACE, RUN, rows, head, head_digest)
+    """What is found does not depend on the portions in which the rows come."""
+    found = {_check(rows, size, head, head_digest) for size in range(1, len(rows) + 2)}
+    assert len(found) == 1
+    return found.pop()
+
+
+def _check(rows: list[Row], size: int, head: int, head_digest: str) -> tuple[int, str] | None:
+    chain = Chain(NAMESPACE, RUN)
+    for first in range(0, len(rows), size):
+        verifies = chain.follow([raw(row) for row in rows[first : first + size]])
+        assert verifies == (chain.broken is None)
+    return chain.end(head, head_digest)
 
 
 BODIES = st.lists(st.text(max_size=4), min_size=1, max_size=6)
@@ -125,3 +136,35 @@ def test_another_head_digest_is_found() -> None:
 def test_rows_of_another_run_or_database_never_verify(namespace: str, run_id: str) -> None:
     rows = rows_of(["a"], namespace, run_id)
     assert check(rows, 1, rows[0].digest) == (1, "body")
+
+
+def test_what_is_no_text_is_found_at_its_row() -> None:
+    rows = rows_of(["a", "b", "c"])
+    for name in ("kind", "step", "body", "token", "digest"):
+        for other in (b"b", 1, None):
+            changed = [rows[0], replace(rows[1], **{name: other}), rows[2]]
+            assert check(changed, 3, rows[-1].digest) == (2, "a text")
+
+
+def test_an_epoch_that_is_no_number_is_found_at_its_row() -> None:
+    rows = rows_of(["a", "b"])
+    assert check([rows[0], replace(rows[1], epoch=Epoch("x", 1))], 2, rows[-1].digest) == (2, "body")  # type: ignore[arg-type]
+
+
+def test_a_row_of_an_epoch_below_that_of_the_row_before_it_is_found_although_its_digest_is_right() -> None:
+    """Whoever wrote it had lost the run: no fence lets that through."""
+    previous, rows = genesis(NAMESPACE, RUN), []
+    for seq, epoch in enumerate([Epoch(0, 1), Epoch(0, 3), Epoch(1, 1), Epoch(0, 4)], start=1):
+        rows.append(chained(previous, seq, "decision", "s", "{}", epoch, "t"))
+        previous = rows[-1].digest
+    assert check(rows[:3], 3, rows[2].digest) is None
+    assert check(rows, 4, rows[3].digest) == (4, "epoch")
+
+
+def test_what_is_said_of_a_chain_is_what_its_rows_say() -> None:
+    previous, chain = genesis(NAMESPACE, RUN), Chain(NAMESPACE, RUN)
+    for seq, epoch in enumerate([Epoch(0, 1), Epoch(0, 1), Epoch(1, 2)], start=1):
+        row = chained(previous, seq, "decision", "s", "{}", epoch, "t")
+        previous = row.digest
+        assert chain.follow([raw(row)])
+    assert (chain.first, chain.last, chain.length) == (Epoch(0, 1), Epoch(1, 2), 3)

@@ -84,7 +84,7 @@ NAMES = st.sampled_from(["reserve", "reserve", "release", "é"])
 def general(row: Row) -> Entry | None:
     """What the row says, read as any row is; None where it is none."""
     try:
-        return Opening("r", None, strict=True).entry(row, withheld)
+        return Opening("r", None, strict=True).entry(row.seq, row.kind, row.step, row.body, withheld)
     except Exception:  # of a spoilt one: whatever refuses it
         return None
 
