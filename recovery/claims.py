@@ -184,7 +184,7 @@ def loaded_together(world: World, journal: Journal, claimed: Sequence[RunRow]) -
         found = short_ones(journal, claimed)
     told = world.hearing()
     told(_subjects(journal.holds()))
-    return [Taken(row, *found.get(row.run_id, ())) for row in claimed]
+    return [Taken(row, *found.get(row.run_id, (None, True))) for row in claimed]
 
 
 def short_ones(journal: Journal, rows: Sequence[RunRow]) -> dict[str, tuple[Loaded, bool]]:

@@ -81,14 +81,13 @@ class Folding:
         history, opening, form_of, keeps = self.history, self.opening, self._alike.form_of, self._keeps
         for seq, kind, step, body, _, _, _, _ in rows:
             form = None if opening.encrypted else form_of(kind, step, body)
-            if form is None:
-                entry = self._read(seq, kind, step, body)
-            elif isinstance(form, Intents):
+            said = form or self._read(seq, kind, step, body)
+            if isinstance(form, Intents):
                 history.add_unread(Unread(step, form, body))
-            elif not history.settle_unread(step, form, body):
+            elif form is not None and not history.settle_unread(step, form, body):
                 history.add(form.read(step, body))
             if keeps:
-                self.found.append(form or entry)
+                self.found.append(said)
 
     def _read(self, seq: int, kind: str, step: str, body: str) -> Entry:
         entry = self.opening.entry(seq, kind, step, body, self._value_of)
