@@ -180,13 +180,13 @@ class History:
     def add_unread(self, unread: Unread) -> None:
         """Take the next entry, an intent with its first attempt that is left unread. Raises IllegalHistory as `add` does."""
         self.length, self.divergence, step = self.length + 1, None, unread.step
-        self._require(self.opened is not None, "the first entry must open the run")
-        self._require(self.ended is None, "the run has ended")
+        if self.opened is None or self.ended is not None:
+            raise self._illegal("the run has ended" if self.opened else "the first entry must open the run")
         if step in self.steps and not self._is_anew(step):
             raise self._illegal(f"step {step} is recorded twice")
         self.steps[step] = EffectStep.of(self.length, unread)
 
-    def settle_unread(self, step: str, giving: Giving, text: str) -> bool:
+    def settle_unread(self, step: str, giving: Giving, given: str) -> bool:
         """Take the next entry, a settlement that is left unread. False, and nothing is taken, where its step is read already or settled."""
         effect = self.steps.get(step)
         if (
@@ -198,9 +198,9 @@ class History:
             return False
         self.length += 1
         self.divergence = None
-        unread.giving, unread.given = giving, text
+        unread.giving, unread.given = giving, given
         effect.settled_seq = self.length
-        self._complete(step)
+        self._complete(unread.step)
         return True
 
     def _decided(self, entry: Decision) -> None:

@@ -1,7 +1,7 @@
 """Recorded steps: what a journal says about one step of a run.
 
 Owns the facts that are kept per step. Knows nothing of the order of entries, which is the history's. Invariants: nothing here is judged; what is
-listed is listed in the order in which it became durable; an effect that is unread, whose entries are still texts, is for everybody who asks for one
+listed is listed in the order in which it became durable; an effect that is unread, whose entries nobody has made yet, is for everybody who asks for one
 of its facts the same as one that is read.
 """
 
@@ -47,30 +47,30 @@ class Noted:
 
 
 class Asking(Protocol):
-    """How the texts of intents are read that differ in what changes from step to step alone: each with its first attempt. `pattern`: one of them."""
+    """How intents are read of which that alone was kept which changes from step to step: each with its first attempt. `pattern`: one of them."""
 
     pattern: Intent
 
-    def read(self, step: str, text: str) -> Intent: ...
-    def key(self, step: str, text: str) -> str: ...
-    def is_of(self, step: str, text: str, key: str, arguments: str) -> bool:
+    def read(self, step: str, kept: str) -> Intent: ...
+    def key(self, kept: str) -> str: ...
+    def is_of(self, kept: str, key: str, arguments: str) -> bool:
         """Whether it was asked for under this key with these arguments, as they are stored."""
         ...
 
 
 class Giving(Protocol):
-    """How the texts of settlements are read that differ in what changes from step to step alone: each with the reply that it rests on, and with
-    nothing else to rest on."""
+    """How settlements are read of which that alone was kept which changes from step to step: each with the reply that it rests on, and with nothing
+    else to rest on."""
 
     pattern: Settled
 
-    def read(self, step: str, text: str) -> Settled: ...
-    def value(self, step: str, text: str) -> JSON: ...
+    def read(self, step: str, kept: str) -> Settled: ...
+    def value(self, kept: str) -> JSON: ...
 
 
 @dataclass(slots=True)
 class Unread:
-    """The entries of one effect as the texts that they are stored as, which were seen to be what their forms read. `given`: of its settlement."""
+    """The entries of one effect as what was kept of them, which was seen to be what their forms read. `given`: of its settlement."""
 
     step: str
     asking: Asking
@@ -146,7 +146,7 @@ class EffectStep:
     def key(self) -> str:
         """Its intent's, without reading it."""
         unread = self.unread
-        return self.intent.key if unread is None else unread.asking.key(unread.step, unread.asked)
+        return self.intent.key if unread is None else unread.asking.key(unread.asked)
 
     @property
     def contract(self) -> str:

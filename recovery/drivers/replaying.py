@@ -47,7 +47,7 @@ class Replays:
         try:
             if _disturbed(session, step) or (alike := self._asked(session, step, unread, bound, key)) is None:
                 return None
-            value = bound.effect.decode_value(giving.value(step, unread.given))
+            value = bound.effect.decode_value(giving.value(unread.given))
         except ValueUnreadable:
             return None
         except BaseException as error:  # an interrupted step has ended, too; raised again
@@ -96,7 +96,7 @@ class Replays:
             and bound.retry is None
             and unread.giving is not None
             and unread.giving.pattern.outcome is OutcomeKind.APPLIED
-            and asking.is_of(step, unread.asked, name, texts.dumps(bound.stored))
+            and asking.is_of(unread.asked, name, texts.dumps(bound.stored))
         )
         return known[1] if as_recorded else None
 

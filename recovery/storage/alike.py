@@ -1,8 +1,8 @@
 """Alike: rows that say what an earlier row of their run says, but for what changes from step to step, and are left unread.
 
-Owns how such a row is told from its text. Must not know rows, digests or databases. Invariant: a text is taken for one that is alike only if it is what is
-written, to the last character, of an entry that has its step, key, fingerprint, arguments, time and value, and all else of the one that it is like; so
-reading it later gives what reading it now would, and cannot fail. What is not told so is read at once, as ever.
+Owns how such a row is told from its text, and what is kept of it: no more than what changes. Must not know rows, digests or databases. Invariant: a text is
+taken for one that is alike only if it is what is written, to the last character, of an entry that has its step, key, fingerprint, arguments, times and value,
+and all else of the one that it is like; so reading what is kept gives what reading the row would, and cannot fail. What is not told so is read at once, as ever.
 
 Nearly every row of a long run is an intent with its first attempt, or a settlement with the reply that it rests on, and both are read only to replay a step
 whose value alone is wanted.
@@ -11,7 +11,7 @@ whose value alone is wanted.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from recovery import texts
 from recovery.core.entries import JSON, Entry, Intent, Settled, kind_of
@@ -27,6 +27,10 @@ ATTEMPT: Final = ',"attempt":{"step":"'
 UNTIL: Final = ',"send_until_us":'
 OBSERVED: Final = ',"observed_at_us":'
 AT: Final = 16  # digits of a time between the years 2001 and 2286, in microseconds
+OWN: Final = AT + FINGERPRINT
+"""Where the key begins in what is kept of an intent."""
+NO_SUCH: Final = (ValueError, StopIteration, RecursionError)
+"""What is raised where a number, a digest or a JSON value belongs and something else stands."""
 LEARNT_MAX: Final = 256
 """Rows of one run that others are looked for to be like. To learn one takes as long as to read ten."""
 
@@ -48,46 +52,44 @@ class Intents:
         self._key_at = len(STEP) + len(self._before)
         self._at = len(ATTEMPT) + len(self._sent) + len(UNTIL) + len(self._ends) + 3 * AT  # how far from the end, but for the step
 
-    def latest_us(self, step: str, text: str) -> int:
-        """The highest time in such an intent; 0 for a text that is none."""
+    def kept(self, step: str, text: str) -> str:
+        """What such an intent says of its own: its time, fingerprint, key and arguments; "" for a text that is none."""
         key_at, at = self._key_at + len(step), len(text) - self._at - len(step)
         key_ends, behind, digits = text.find('"', key_at), at - len(self._behind), text[at : at + AT]
         arguments_at = key_ends + BETWEEN
-        key, fingerprint = text[key_at:key_ends], text[arguments_at - len(ARGUMENTS) - FINGERPRINT : arguments_at - len(ARGUMENTS)]
-        if not digits.isdecimal():
-            return 0
-        at_us = int(digits)
-        written = (
-            f"{STEP}{step}{self._before}{key}{KEY_ENDS}{fingerprint}{ARGUMENTS}{text[arguments_at:behind]}{self._behind}{at_us}"
-            f"{ATTEMPT}{step}{self._sent}{at_us}{UNTIL}{at_us + self._lasts_us}{self._ends}"
-        )
-        told = text == written and "\\" not in key and key.isprintable() and fingerprint.isalnum()
-        return at_us if told and _ends_at(text, arguments_at) == behind else 0
+        key, arguments = text[key_at:key_ends], text[arguments_at:behind]
+        fingerprint = text[arguments_at - len(ARGUMENTS) - FINGERPRINT : arguments_at - len(ARGUMENTS)]
+        try:
+            at_us = int(digits)
+            told = (
+                text
+                == f"{STEP}{step}{self._before}{key}{KEY_ENDS}{fingerprint}{ARGUMENTS}{arguments}{self._behind}{at_us}"
+                f"{ATTEMPT}{step}{self._sent}{digits}{UNTIL}{at_us + self._lasts_us}{self._ends}"
+                and len(bytes.fromhex(fingerprint)) * 2 == FINGERPRINT
+                and "\\" not in key
+                and key.isprintable()
+                and _SCAN(text, arguments_at)[1] == behind
+            )
+        except NO_SUCH:
+            return ""
+        return f'{digits}{fingerprint}{key}"{arguments}' if told else ""
 
-    def key(self, step: str, text: str) -> str:
-        key_at = self._key_at + len(step)
-        return text[key_at : text.index('"', key_at)]
+    def key(self, kept: str) -> str:
+        return kept[OWN : kept.index('"', OWN)]
 
-    def is_of(self, step: str, text: str, key: str, arguments: str) -> bool:
+    def is_of(self, kept: str, key: str, arguments: str) -> bool:
         """Whether it has this key, and arguments of this text."""
-        key_at, behind = self._key_at + len(step), len(text) - self._at - len(step) - len(self._behind)
-        arguments_at = key_at + len(key) + BETWEEN
-        return text.startswith(f'{key}"', key_at) and text[arguments_at:behind] == arguments
+        return kept[OWN:] == f'{key}"{arguments}'
 
-    def read(self, step: str, text: str) -> Intent:
-        key = self.key(step, text)
-        arguments_at = self._key_at + len(step) + len(key) + BETWEEN
-        arguments, _ = _SCAN(text, arguments_at)
-        at = len(text) - self._at - len(step)
-        at_us = int(text[at : at + AT])
-        held = self.pattern.attempt
+    def read(self, step: str, kept: str) -> Intent:
+        key, at_us, held = self.key(kept), int(kept[:AT]), self.pattern.attempt
         assert held is not None
         return replace(
             self.pattern,
             step=step,
             key=key,
-            fingerprint=text[arguments_at - len(ARGUMENTS) - FINGERPRINT : arguments_at - len(ARGUMENTS)],
-            arguments=arguments,
+            fingerprint=kept[AT:OWN],
+            arguments=_SCAN(kept, OWN + len(key) + 1)[0],
             at_us=at_us,
             attempt=replace(held, step=step, sent_at_us=at_us, send_until_us=at_us + self._lasts_us),
         )
@@ -110,72 +112,72 @@ class Settlements:
         self._ends = f'}},"attempt":{reply.attempt},"epoch":{_text(reply.epoch)}}}}}'
         self._at = len(STEP) + len(self._before)
 
-    def latest_us(self, step: str, text: str) -> int:
-        """The highest time in such a settlement; 0 for a text that is none."""
+    def kept(self, step: str, text: str) -> str:
+        """What such a settlement says of its own: its time, that of its request, and its value; "" for a text that is none."""
         at = self._at + len(step)
         begins = ends = at + AT
-        if text.startswith(VALUE, begins):
-            ends = _ends_at(text, begins + len(VALUE))
-        asked = ends + len(self._reply) + len(step) + len(self._asked)
-        digits, asked_digits, value = text[at:begins], text[asked : asked + AT], text[begins:ends]
-        if not (digits.isdecimal() and asked_digits.isdecimal()):
-            return 0
-        at_us = int(digits)
-        written = f"{STEP}{step}{self._before}{at_us}{value}{self._reply}{step}{self._asked}{int(asked_digits)}{OBSERVED}{at_us}{self._answer}{value}{self._ends}"
-        return at_us if text == written else 0
+        try:
+            if text.startswith(VALUE, begins):
+                ends = _SCAN(text, begins + len(VALUE))[1]
+            asked_at = ends + len(self._reply) + len(step) + len(self._asked)
+            digits, asked, value = text[at:begins], text[asked_at : asked_at + AT], text[begins:ends]
+            written = (
+                f"{STEP}{step}{self._before}{int(digits)}{value}{self._reply}{step}{self._asked}{int(asked)}"
+                f"{OBSERVED}{digits}{self._answer}{value}{self._ends}"
+            )
+        except NO_SUCH:
+            return ""
+        return f"{digits}{asked}{value[len(VALUE) :]}" if text == written and len(asked) == AT else ""
 
-    def value(self, step: str, text: str) -> JSON:
+    def value(self, kept: str) -> JSON:
         """The value alone: what a replay gives to the workflow."""
-        begins = self._at + len(step) + AT
-        return _SCAN(text, begins + len(VALUE))[0] if text.startswith(VALUE, begins) else None
+        return _SCAN(kept, 2 * AT)[0] if len(kept) > 2 * AT else None
 
-    def read(self, step: str, text: str) -> Settled:
-        at = self._at + len(step)
-        ends = at + AT
-        value = again = None
-        if text.startswith(VALUE, ends):
-            value_at = ends + len(VALUE)
-            value, ends = _SCAN(text, value_at)
-            again, _ = _SCAN(text, value_at)  # as reading the whole gives them: nobody changes one by changing the other
-        asked, at_us = ends + len(self._reply) + len(step) + len(self._asked), int(text[at : at + AT])
-        held = self.pattern.observation
+    def read(self, step: str, kept: str) -> Settled:
+        at_us, held = int(kept[:AT]), self.pattern.observation
         assert held is not None
-        reply = replace(
-            held,
-            step=step,
-            asked_at_us=int(text[asked : asked + AT]),
-            observed_at_us=at_us,
-            answer=replace(held.answer, value=again),
-        )
-        return replace(self.pattern, step=step, at_us=at_us, value=value, observation=reply)
+        # The value twice, as reading the whole gives it: nobody changes one by changing the other.
+        answer = replace(held.answer, value=self.value(kept))
+        asked_at_us = int(kept[AT : 2 * AT])
+        reply = replace(held, step=step, asked_at_us=asked_at_us, observed_at_us=at_us, answer=answer)
+        return replace(self.pattern, step=step, at_us=at_us, value=self.value(kept), observation=reply)
+
+
+Form: TypeAlias = Intents | Settlements
 
 
 class Alike:
     """The forms that the rows of one run have had, each learnt from a row that was read, by the name of a step: in whatever branch, it is mostly one effect's."""
 
     def __init__(self) -> None:
-        self._forms: dict[str, dict[str, Intents | Settlements]] = {"intent": {}, "settled": {}}
+        self._forms: dict[str, dict[str, Form]] = {}
+        self._step = ""  # asked about last: an intent is mostly followed by its settlement
+        self._of_step: dict[str, Form] | None = None
         self._learnt = 0
-        self.latest_us = 0
-        """The highest time in the rows that were found to be alike; 0 without any."""
+        self._latest = ""  # what was kept of the row with the highest time, with which it begins
 
-    def form_of(self, kind: str, step: str, text: str) -> Intents | Settlements | None:
-        """What reads this row, if it is like one before."""
-        forms = self._forms.get(kind)
-        if not forms or (form := forms.get(_name(step))) is None or '"$' in text:
+    @property
+    def latest_us(self) -> int:
+        """The highest time in the rows that were found to be alike; 0 without any."""
+        return int(self._latest[:AT] or 0)
+
+    def told(self, kind: str, step: str, text: str) -> tuple[Form, str] | None:
+        """What reads this row, if it is like one before, and what is to be kept of it for that."""
+        if step != self._step:
+            self._step, self._of_step = step, self._forms.get(_name(step))
+        forms = self._of_step
+        if forms is None or (form := forms.get(kind)) is None or ("$" in text and '"$' in text):
             return None
-        latest_us = form.latest_us(step, text)
-        if not latest_us:
-            return None
-        if latest_us > self.latest_us:
-            self.latest_us = latest_us
-        return form
+        kept = form.kept(step, text)
+        if kept > self._latest:
+            self._latest = kept
+        return (form, kept) if kept else None
 
     def learn(self, step: str, text: str, entry: Entry) -> None:
         """A row was read. Whether others can be like it is seen by reading it once more in this way."""
         if self._learnt >= LEARNT_MAX or '"$' in text:
             return
-        form: Intents | Settlements
+        form: Form
         if isinstance(entry, Intent) and entry.attempt is not None:
             form = Intents(entry)
         elif isinstance(entry, Settled) and rests_on_its_reply(entry):
@@ -183,8 +185,9 @@ class Alike:
         else:
             return
         self._learnt += 1
-        if form.latest_us(step, text) and form.read(step, text) == entry:
-            self._forms[kind_of(entry)][_name(step)] = form
+        if (kept := form.kept(step, text)) and form.read(step, kept) == entry:
+            self._forms.setdefault(_name(step), {})[kind_of(entry)] = form
+            self._step = ""
 
 
 def rests_on_its_reply(settled: Settled) -> bool:
@@ -199,14 +202,6 @@ def _name(step: str) -> str:
 
 def _text(text: str) -> str:
     return texts.dumps(str(text))
-
-
-def _ends_at(text: str, begins: int) -> int:
-    """Where the JSON that begins here ends; -1 where none does."""
-    try:
-        return _SCAN(text, begins)[1]
-    except (StopIteration, ValueError, RecursionError):
-        return -1
 
 
 _SCAN: Final = texts.SCAN

@@ -17,7 +17,7 @@ from recovery.core.errors import JournalCorrupt, RecoveryError
 from recovery.core.history import History
 from recovery.core.recorded import Unread
 from recovery.ports import RunRow, Stored
-from recovery.storage.alike import Alike, Intents, Settlements
+from recovery.storage.alike import Alike, Form, Intents
 from recovery.storage.opening import Fetching, Opening, withheld
 from recovery.storage.resting import Reference, Sealing
 from recovery.vaults import Vault
@@ -29,7 +29,7 @@ MANY: Final = 1000
 class Folding:
     """What is made of one run. values: with what is encrypted or lies out of line; keeps: with all rows, and what each says.
 
-    rows, found: those, where they are kept; what nobody has asked for yet is what reads it.
+    rows, found: those, where they are kept; in the place of what nobody has asked for yet stands what reads it, and from what.
     contracts: the digests of those that its intents were written under, each with the entry that named it first. highest_us: the highest time in the chain."""
 
     def __init__(self, stored: Stored, vault: Vault | None, *, values: bool = True, keeps: bool = False) -> None:
@@ -41,7 +41,7 @@ class Folding:
         self.opening = Opening(run.run_id, self.sealing, strict=values, encrypted=":" in run.input_digest)
         self.contracts: dict[str, int] = {}
         self.rows: list[Row] = []
-        self.found: list[Entry | Intents | Settlements] = []
+        self.found: list[Entry | tuple[Form, str]] = []
         self._keeps = keeps
         self._alike = Alike()
         self._latest_us = 0
@@ -78,14 +78,16 @@ class Folding:
 
     def _fold(self, rows: Sequence[Raw]) -> None:
         """Where a run is encrypted, each row is opened, which is what shows that nobody put one in the clear behind others."""
-        history, opening, form_of, keeps = self.history, self.opening, self._alike.form_of, self._keeps
+        history, opening, told, keeps = self.history, self.opening, self._alike.told, self._keeps
         for seq, kind, step, body, _, _, _, _ in rows:
-            form = None if opening.encrypted else form_of(kind, step, body)
-            said = form or self._read(seq, kind, step, body)
-            if isinstance(form, Intents):
-                history.add_unread(Unread(step, form, body))
-            elif form is not None and not history.settle_unread(step, form, body):
-                history.add(form.read(step, body))
+            alike = None if opening.encrypted else told(kind, step, body)
+            said = alike or self._read(seq, kind, step, body)
+            if alike is not None:
+                form, kept = alike
+                if isinstance(form, Intents):
+                    history.add_unread(Unread(step, form, kept))
+                elif not history.settle_unread(step, form, kept):
+                    history.add(form.read(step, kept))
             if keeps:
                 self.found.append(said)
 

@@ -23,7 +23,7 @@ from recovery.core.ids import Epoch
 from recovery.core.instants import iso
 from recovery.core.key_errors import EncryptionKeyMissing
 from recovery.ports import Evidence, Journal, RunRow, Stored, Stub
-from recovery.storage.alike import Intents, Settlements
+from recovery.storage.alike import Form
 from recovery.storage.beating import hear as hear_beats
 from recovery.storage.folding import Folding
 from recovery.storage.resting import Sealing
@@ -69,18 +69,20 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Whole(Loaded):
-    """The same for who looks at it: `rows` and `entries` run in parallel. found: the entries, where one that nobody has asked for yet is what reads it."""
+    """The same for who looks at it: `rows` and `entries` run in parallel. found: the entries; in the place of one that
+    nobody has asked for yet stands what reads it, and from what."""
 
     rows: list[Row]
-    found: list[Entry | Intents | Settlements]
+    found: list[Entry | tuple[Form, str]]
 
     @property
     def entries(self) -> list[Entry]:
         """What its rows say, each read once."""
         for place, each in enumerate(self.found):
-            if isinstance(each, Intents | Settlements):
-                self.found[place] = each.read(self.rows[place].step, self.rows[place].body)
-        return self.found  # type: ignore[return-value]  # by now none of them is what reads one
+            if isinstance(each, tuple):
+                form, kept = each
+                self.found[place] = form.read(self.rows[place].step, kept)
+        return self.found  # type: ignore[return-value]  # by now each is an entry
 
 
 def read(journal: Journal, run_id: str, *, values: bool = True) -> Whole:

@@ -23,7 +23,7 @@ from recovery.core.entries import (
     latest_us,
 )
 from recovery.core.ids import Epoch
-from recovery.storage.alike import Alike
+from recovery.storage.alike import Alike, Intents
 from recovery.storage.opening import Opening, withheld
 from recovery.storage.resting import rest
 
@@ -99,12 +99,13 @@ def test_what_is_left_unread_is_what_it_would_have_been_read_to(entries: list[En
     alike = Alike()
     for entry in entries:
         row, before = row_of(entry), alike.latest_us
-        form = alike.form_of(row.kind, row.step, row.body)
-        if form is None:
+        told = alike.told(row.kind, row.step, row.body)
+        if told is None:
             assert alike.latest_us == before
             alike.learn(row.step, row.body, entry)
             continue
-        assert form.read(row.step, row.body) == general(row) == entry
+        form, kept = told
+        assert form.read(row.step, kept) == general(row) == entry
         assert alike.latest_us == max(before, latest_us(entry))
 
 
@@ -114,14 +115,15 @@ def test_a_spoilt_text_is_either_refused_or_read_as_what_it_says(intent: Intent,
     for entry in (intent, settled):
         alike, row = Alike(), row_of(entry)
         alike.learn(row.step, row.body, entry)
-        if (form := alike.form_of(row.kind, row.step, row.body)) is None:
+        if alike.told(row.kind, row.step, row.body) is None:
             continue
         at = data.draw(st.integers(0, len(row.body)))
         cut = data.draw(st.integers(0, 3))
         spoilt = row.body[:at] + data.draw(st.one_of(st.text('0,"}{:\\e', max_size=2), NASTY)) + row.body[at + cut :]
         other = row_of(entry, spoilt)
-        if alike.form_of(other.kind, other.step, other.body) is not None:
-            assert form.read(other.step, spoilt) == general(other)
+        if (told := alike.told(other.kind, other.step, other.body)) is not None:
+            form, kept = told
+            assert form.read(other.step, kept) == general(other)
 
 
 def ordinary(number: int, arguments: JSON = None, value: JSON = None) -> tuple[Intent, Settled]:
@@ -154,12 +156,12 @@ def test_ordinary_rows_are_left_unread() -> None:
     for number in range(1, 20):
         for entry in ordinary(number, {"n": number, "text": "é\u00e4"}, [None, "x", {"a": [1.5, "é"]}][number % 3]):
             row = row_of(entry)
-            form = alike.form_of(row.kind, row.step, row.body)
-            if form is None:
+            told = alike.told(row.kind, row.step, row.body)
+            if told is None:
                 alike.learn(row.step, row.body, entry)
             else:
                 unread += 1
-                assert form.read(row.step, row.body) == entry
+                assert told[0].read(row.step, told[1]) == entry
     assert unread == 2 * 18
 
 
@@ -168,16 +170,17 @@ def test_a_step_that_is_unread_has_one_key_and_one_set_of_arguments() -> None:
     first, _ = ordinary(1, {"n": 1})
     row = row_of(first)
     alike.learn(row.step, row.body, first)
-    form = alike.form_of(row.kind, row.step, row.body)
-    assert form is not None
+    told = alike.told(row.kind, row.step, row.body)
+    assert told is not None
+    form, kept = told
+    assert isinstance(form, Intents)
     assert form.pattern is first
-    is_of = form.is_of
-    assert is_of(row.step, row.body, "k1", '{"n":1}')
+    assert form.is_of(kept, "k1", '{"n":1}')
     for key, arguments in (
         ("k2", '{"n":1}'), ("k", '{"n":1}'), ("k11", '{"n":1}'), ("", '{"n":1}'), ("k1", '{"n":2}'), ("k1", '{"n":1'), ("k1", '{"n":1}}'), ("k1", "{}"),
         ("k1", '{"n":1.0}'), ("k1", ""),
     ):  # fmt: skip
-        assert not is_of(row.step, row.body, key, arguments)
+        assert not form.is_of(kept, key, arguments)
 
 
 def test_marks_of_values_are_read_at_once() -> None:
@@ -186,5 +189,5 @@ def test_marks_of_values_are_read_at_once() -> None:
     for number, arguments in enumerate([{"n": 1}, {"n": {"$secret": "x"}}, {"n": {"$int": "9007199254740993"}}], 1):
         intent, _ = ordinary(number, arguments)
         row = row_of(intent)
-        assert alike.form_of(row.kind, row.step, row.body) is None
+        assert alike.told(row.kind, row.step, row.body) is None
         alike.learn(row.step, row.body, intent)
