@@ -385,7 +385,8 @@ def cli_page() -> str:
 
 def _leaves(name: str, group: Any) -> Iterable[tuple[str, Any]]:
     """The commands of a group and of the groups in it, with their whole names."""
-    for part, command in group.commands.items():
+    for part in group.list_commands(None):
+        command = group.commands[part]
         if hasattr(command, "commands"):
             yield from _leaves(f"{name} {part}", command)
         else:

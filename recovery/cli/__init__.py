@@ -8,15 +8,18 @@ from recovery.cli import (  # noqa: F401  # they add their commands
     checking,
     checkpoint,
     checkpoint_stores,
+    commands,
     controlling,
     exploring,
     operating,
     queueing,
     scheduling,
+    shipped,
     speaking,
     undoing,
     versioning,
 )
-from recovery.cli.commands import app, assembled, main
+from recovery.cli.common import app
+from recovery.cli.program import assembled, main
 
 __all__ = ["app", "assembled", "main"]

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from recovery.cli.commands import App, Common, Db, Debug, Json, _carry_out, app
+from recovery.cli.common import App, Common, Db, Debug, Json, app, carry_out
 from recovery.cli.output import Output
 from recovery.core.errors import ExitCode
 
@@ -35,7 +35,7 @@ def restored(
 
         return restoring.restored(output, common.target(), by=by, reason=reason)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command(short_help="List receipts of the app's environments without an intent.")
@@ -58,7 +58,7 @@ def orphans(
 
         return restoring.orphans(output, common.target(), since=begin)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command(short_help="Verify the digest chain of every run.")
@@ -80,7 +80,7 @@ def verify(
 
         return restoring.verify(output, common.target(), run_id, against_environment=against_env)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 def _time(text: str) -> datetime:

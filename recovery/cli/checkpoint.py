@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from recovery.cli.commands import Common, Debug, Json, _carry_out, app
+from recovery.cli.common import Common, Debug, Json, app, carry_out
 from recovery.cli.output import Output
 from recovery.core.errors import ExitCode
 
@@ -90,7 +90,7 @@ def plan(
     if failure_log is not None and weibull is not None:
         raise typer.BadParameter("failures are read or drawn, not both.", param_hint="--weibull, --failure-log")
 
-    def carry_out(output: Output, common: Common) -> ExitCode:  # noqa: ARG001  # it needs no database
+    def planned(output: Output, common: Common) -> ExitCode:  # noqa: ARG001  # it needs no database
         from recovery.cli import checkpoint_plan as it
 
         measuring = None if measure is None else it.Measuring(measure, streams, measure_bytes, measure_time)
@@ -108,7 +108,7 @@ def plan(
         )
         return it.plan(output, asked)
 
-    _carry_out(context, Common(as_json=as_json, debug=debug), carry_out)
+    carry_out(context, Common(as_json=as_json, debug=debug), planned)
 
 
 @checkpoint.command("verify-resume", short_help="Verify that a resumed run is the same run.")
@@ -152,9 +152,9 @@ def verify_resume(
     if (make is None) != (step is None):
         raise typer.BadParameter("give both, or neither for the reference trainer.", param_hint="--make, --step")
 
-    def carry_out(output: Output, common: Common) -> ExitCode:  # noqa: ARG001  # it needs no database
+    def work(output: Output, common: Common) -> ExitCode:  # noqa: ARG001  # it needs no database
         from recovery.cli import checkpoint_resume as it
 
         return it.verify_resume(output, it.Asked(make, step, before, tuple(after or (23,)), contract, ablate, plot, keep))
 
-    _carry_out(context, Common(as_json=as_json, debug=debug), carry_out)
+    carry_out(context, Common(as_json=as_json, debug=debug), work)

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import typer
 
 from recovery.cli.checkpoint import checkpoint
-from recovery.cli.commands import Common, Debug, Json, _carry_out
+from recovery.cli.common import Common, Debug, Json, carry_out
 from recovery.cli.output import Output
 from recovery.core.errors import ExitCode, ExtraMissing
 
@@ -26,12 +26,12 @@ Name = Annotated[
 
 
 def _look(context: typer.Context, as_json: bool, debug: bool, work: Callable[[Output], ExitCode]) -> None:
-    def carry_out(output: Output, common: Common) -> ExitCode:  # noqa: ARG001  # it needs no database
+    def looking(output: Output, common: Common) -> ExitCode:  # noqa: ARG001  # it needs no database
         if missing := [name for name in _MODULES if find_spec(name) is None]:
             raise ExtraMissing(what="Looking into checkpoints", missing=" and ".join(missing), extra="checkpoint")
         return work(output)
 
-    _carry_out(context, Common(as_json=as_json, debug=debug), carry_out)
+    carry_out(context, Common(as_json=as_json, debug=debug), looking)
 
 
 @checkpoint.command("list")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from recovery.cli.commands import App, Common, Db, Debug, Json, _carry_out, app
+from recovery.cli.common import App, Common, Db, Debug, Json, app, carry_out
 from recovery.cli.operating import By, RunId, Step, Why
 from recovery.cli.output import Output
 from recovery.core.errors import ExitCode
@@ -40,7 +40,7 @@ def cancel(
             return steering.plan(output, common.target(), run, by=by, reason=reason)
         return steering.cancel(output, common.target(), run, by=by, reason=reason)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command(short_help="Pause a run: it begins nothing new until it is resumed.")
@@ -61,7 +61,7 @@ def pause(
 
         return steering.tell(output, common.target(), "pause", run, by=by, reason=reason)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command()
@@ -82,7 +82,7 @@ def resume(
 
         return steering.tell(output, common.target(), "resume", run, by=by, reason=reason)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 Reused = Annotated[list[str] | None, typer.Option("--reuse", metavar="STEP", help="Take over this effect's outcome. Repeatable.")]
@@ -122,7 +122,7 @@ def fork(
         said = steering.Order(by, reason, policies, plan=plan)
         return steering.fork(output, common.target(), run, new_run, said, at=at, version=version)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command(short_help="Begin a new generation of a run at one of its steps.")
@@ -150,7 +150,7 @@ def restart(
 
         return steering.restart(output, common.target(), run, step, steering.Order(by, reason, policies, plan=plan))
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 def _policies(reuse: list[str] | None, new_key: list[str] | None, forbid: list[str] | None) -> dict[str, Policy]:

@@ -60,7 +60,7 @@ def enqueue(output: Output, target: Target, order: Order) -> ExitCode:
 
     from recovery.console import words
 
-    told = "enqueued" if came.is_new else f"was there already: {came.status.value}"
+    told = "enqueued; a worker takes it up" if came.is_new else f"was there already: {came.status.value}"
     output.answer(
         lambda: {"run_id": came.run_id, "status": came.status.value, "is_new": came.is_new},
         lambda _: Text(f"run {words.bounded(came.run_id)} {told}"),

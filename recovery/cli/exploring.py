@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from recovery.cli.commands import Common, Debug, Json, _carry_out, app
+from recovery.cli.common import Common, Debug, Json, app, carry_out
 from recovery.cli.output import Output
 from recovery.core.errors import ExitCode
 
@@ -103,4 +103,4 @@ def explore(
         )
         return searching.explore(output, wanted)
 
-    _carry_out(context, Common(None, None, as_json, debug), work)
+    carry_out(context, Common(None, None, as_json, debug), work)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from recovery.cli.commands import App, Common, Db, Debug, Json, _carry_out, app
+from recovery.cli.common import App, Common, Db, Debug, Json, app, carry_out
 from recovery.cli.output import Output
 from recovery.core.entries import OutcomeKind
 from recovery.core.errors import ExitCode
@@ -56,7 +56,7 @@ def doubt(
 
         return ordering.doubt(output, common.target(), limit=limit, older=waited)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command(short_help="Say why a run or a step stands where it stands.")
@@ -83,7 +83,7 @@ def explain(
             return ordering.explain_run(output, common.target(), named)
         return ordering.explain(output, common.target(), named, step)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command(short_help="Say what a reason for doubt means, and what to do.")
@@ -102,7 +102,7 @@ def parking(
 
         return ordering.parking(output, reason)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command(short_help="Ask the environment about one effect, read-only.")
@@ -116,7 +116,7 @@ def probe(
 
         return ordering.probe(output, common.target(), run, step)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command(short_help="Allow one attempt more under the same key, and recover.")
@@ -138,7 +138,7 @@ def redrive(
 
         return recover(output, common.target(), run, Patience(), redrive=Redrive(step, by, reason))
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command()
@@ -188,7 +188,7 @@ def resolve(
         word = ordering.Said(outcome, by, reason, evidence, parsed, rejected or "")
         return ordering.resolve(output, common.target(), run, step, word)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 def _outcome(chosen: list[OutcomeKind]) -> OutcomeKind:
@@ -233,7 +233,7 @@ def close(
 
         return ordering.close(output, common.target(), run, step, by=by, reason=reason)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command()
@@ -255,7 +255,7 @@ def acknowledge(
 
         return ordering.acknowledge(output, common.target(), run, step, by=by, reason=reason)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command(short_help="Hold a run or a contract: nothing more is sent.")
@@ -280,7 +280,7 @@ def hold(
             return ordering.contract(output, common.target(), contract, held=True, by=by, reason=reason)
         return ordering.order(output, common.target(), "hold", str(run), by=by, reason=reason)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command()
@@ -305,7 +305,7 @@ def release(
             return ordering.contract(output, common.target(), contract, held=False, by=by, reason=reason)
         return ordering.order(output, common.target(), "release", str(run), by=by, reason=reason)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 def _one_of(run: str | None, contract: str | None) -> None:
@@ -331,7 +331,7 @@ def fence(
 
         return ordering.order(output, common.target(), "fence", run, by=by, reason=reason)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command()
@@ -352,4 +352,4 @@ def forget(
 
         return ordering.forget(output, common.target(), run, by=by, reason=reason)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)

@@ -25,6 +25,7 @@ from recovery.operators.driving import Closed
 from recovery.operators.explaining import Explanation
 from recovery.operators.forgetting import Forgotten
 from recovery.operators.holding import Ordered
+from recovery.operators.parking import commands
 from recovery.operators.resolving import Resolved
 from recovery.operators.whole_runs import WholeRun
 from recovery.ports import Hold
@@ -340,6 +341,7 @@ def _explanation(told: Explanation) -> Document:
         "assumptions": list(told.assumptions),
         "advice": told.advice,
         "page": "" if told.parking is None else told.parking.page,
+        "commands": [] if told.parking is None else list(commands(told.parking, told.run_id, told.effect.step)),
         "next_look": _time(told.next_look_us),
         "times": {name: _time(at_us) for name, at_us in times.items()},
         "changes": [{"what": change.what, "at": _time(change.at_us)} | _row(change.row) for change in told.changes],

@@ -14,6 +14,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
+from recovery.cli.contents import SECTIONS
 from recovery.core.ids import RUN_ID_PATTERN
 
 _VALIDATED: Final = "Value error, "
@@ -33,6 +34,16 @@ _MEANT: Final = {
 
 class Commands(TyperGroup):
     """The group of all commands. `Any`: typer brings its own copy of click, whose types are private."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # it is typer's
+        told = [name for names in SECTIONS.values() for name in names if name in self.commands]
+        return [*told, *(name for name in self.commands if name not in told)]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002  # it is typer's
+        """Forty commands in one list are read by nobody."""
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(60)) for name in names if name in self.commands])
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         with _plainly():
@@ -59,5 +70,17 @@ def _plainly() -> Iterator[None]:
     try:
         yield
     except typer.BadParameter as error:
+        if len(missing := _missing(error)) > 1:
+            error.ctx.fail(f"Missing: {', '.join(missing)}.")  # type: ignore[union-attr]  # it was there to be missed
         error.message = error.message.removeprefix(_VALIDATED)
         raise
+
+
+def _missing(error: typer.BadParameter) -> list[str]:
+    """All that the command needs and was not given, where this says the first of it: each would be said after the one before it had been corrected.
+    What was given is read first, so that it is in the context by now."""
+    context = error.ctx
+    if type(error).__name__ != "MissingParameter" or context is None:
+        return []
+    needed = (each for each in context.command.params if each.required and each.name not in context.params)
+    return [each.opts[-1] if each.param_type_name == "option" else str(each.metavar or each.name) for each in needed]

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from recovery.cli.commands import App, Common, Db, Debug, Json, _carry_out, app
+from recovery.cli.common import App, Common, Db, Debug, Json, app, carry_out
 from recovery.cli.output import Output
 from recovery.cli.speaking import moment
 from recovery.core.errors import ExitCode
@@ -99,7 +99,7 @@ def worker(
         )
         return work(output, common.target(), working, health)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command(short_help="Store a run for a worker.")
@@ -137,4 +137,4 @@ def enqueue(
         )  # fmt: skip
         return enqueue(output, common.target(), order)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)

@@ -67,7 +67,7 @@ def triggered(output: Output, target: Target, name: str) -> ExitCode:
 
     output.answer(
         lambda: {"run_id": came.run_id, "status": came.status.value, "is_new": came.is_new},
-        lambda _: Text(f"run {words.bounded(came.run_id)} enqueued"),
+        lambda _: Text(f"run {words.bounded(came.run_id)} enqueued; a worker takes it up"),
     )
     return ExitCode.SETTLED
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from recovery.cli.commands import App, Common, Db, Debug, Json, _carry_out, app
+from recovery.cli.common import App, Common, Db, Debug, Json, app, carry_out
 from recovery.cli.operating import By, Why
 from recovery.cli.output import Output
 from recovery.core.errors import ExitCode
@@ -35,7 +35,7 @@ def schedules_list(context: typer.Context, app: App = None, db: Db = None, as_js
 
         return listed(output, common.target())
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @schedules.command("pause")
@@ -56,7 +56,7 @@ def schedules_pause(
 
         return said(output, common.target(), name, paused=True, by=by, reason=reason)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @schedules.command("resume")
@@ -77,7 +77,7 @@ def schedules_resume(
 
         return said(output, common.target(), name, paused=False, by=by, reason=reason)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @schedules.command("trigger")
@@ -91,4 +91,4 @@ def schedules_trigger(
 
         return triggered(output, common.target(), name)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)

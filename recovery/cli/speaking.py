@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from recovery.cli.commands import App, Common, Db, Debug, Json, _carry_out, app
+from recovery.cli.common import App, Common, Db, Debug, Json, app, carry_out
 from recovery.cli.operating import MaybeRun, RunId
 from recovery.cli.output import Output
 from recovery.core.errors import ExitCode
@@ -70,7 +70,7 @@ def signal(
 
         return talking.signal(output, common.target(), run, name, said, by=by, about=about, valid_until=until, token=token)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command(short_help="Send a run one more message of a topic.")
@@ -94,7 +94,7 @@ def send(
 
         return talking.send(output, common.target(), run, topic, said, by=by, token=token)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command(short_help="List what open runs wait for from outside.")
@@ -108,7 +108,7 @@ def waits(
 
         return talking.waits(output, common.target(), run)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command(short_help="Show what a run has published.")
@@ -128,7 +128,7 @@ def query(
 
         return talking.query(output, common.target(), run, name)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command(short_help="Tell what happens in a run, as it happens.")
@@ -153,4 +153,4 @@ def listen(
 
         return talking.listen(output, common.target(), run, after=after, wait=None if wait is None else timedelta(seconds=wait))
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)

@@ -80,7 +80,7 @@ def query(output: Output, target: Target, run_id: str, name: str | None) -> Exit
 
     output.answer(
         lambda: {"run_id": run_id, "published": {key: _published(one) for key, one in shown.items()}},
-        lambda _paper: report(shown),
+        lambda _paper: report(shown, name if found else None),
     )
     return ExitCode.SETTLED
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from recovery.cli.commands import App, Common, Db, Debug, Json, _carry_out, app
+from recovery.cli.common import App, Common, Db, Debug, Json, app, carry_out
 from recovery.cli.controlling import PlanOnly
 from recovery.cli.operating import By, RunId, Step, Why
 from recovery.cli.output import Output
@@ -38,4 +38,4 @@ def compensate(
             return compensating.plan(output, common.target(), run, step)
         return compensating.compensate(output, common.target(), run, step, by=by, reason=reason)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from recovery.cli.commands import App, Common, Db, Debug, Json, _carry_out, app
+from recovery.cli.common import App, Common, Db, Debug, Json, app, carry_out
 from recovery.cli.output import Output
 from recovery.core.errors import ExitCode
 
@@ -49,7 +49,7 @@ def check_versions(
             return fitting.check_files(output, common.target(), journals, run_id)
         return fitting.check(output, common.target(), run_id, settled=settled, version=version)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command(short_help="Write a run's journal as text, to be replayed against later code.")
@@ -73,7 +73,7 @@ def export(
 
         return fitting.export(output, common.target(), run_id, out)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command(short_help="Say which open runs go by which version of their code.")
@@ -85,7 +85,7 @@ def versions(context: typer.Context, app: App = None, db: Db = None, as_json: Js
 
         return fitting.versions(output, common.target())
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)
 
 
 @app.command("change-version", short_help="Move a run to another version of its workflow.")
@@ -110,4 +110,4 @@ def change_version(
 
         return fitting.change_version(output, common.target(), run_id, to=to, by=by, reason=reason, plan=plan)
 
-    _carry_out(context, Common(db, app, as_json, debug), work)
+    carry_out(context, Common(db, app, as_json, debug), work)

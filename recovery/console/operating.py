@@ -18,6 +18,7 @@ from recovery.console.timeline import answer, personally, promise
 from recovery.core.entries import Answered, OutcomeKind, Source, Verb
 from recovery.core.judgement import Judgement
 from recovery.core.rows import Row
+from recovery.operators import parking
 from recovery.operators.acknowledging import Acknowledged
 from recovery.operators.asking import Probed
 from recovery.operators.doubting import Doubt, Doubts
@@ -112,6 +113,8 @@ def explanation(paper: Paper, told: Explanation) -> RenderableType:
         ("to settle it", Text(told.advice, style="bold")),
     ]
     if told.parking is not None:
+        orders = parking.commands(told.parking, told.run_id, told.effect.step)
+        rows += [("with" if index == 0 else "", words.safe(order)) for index, order in enumerate(orders)]
         rows.append(("page", f"recover parking {told.parking.value}"))
     if told.contradicted:
         rows.append(("contradicted", Text("something has spoken against this outcome since; it stands", style="bold red")))

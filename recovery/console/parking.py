@@ -5,7 +5,7 @@ Owns how they are shown. Invariant: a terminal and a pipe get the words of the d
 
 from __future__ import annotations
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.markdown import Markdown
 from rich.text import Text
 
@@ -16,7 +16,8 @@ from recovery.operators.parking import markdown, page_of
 
 def index() -> RenderableType:
     """One line for each reason."""
-    return facts((reason.value, page_of(reason).title) for reason in PARKED)
+    told = facts((reason.value, page_of(reason).title) for reason in PARKED)
+    return Group(told, Text("What to do about one: `recover parking REASON`; which runs have one: `recover doubt`.", style="dim"))
 
 
 def page(paper: Paper, reason: Parked) -> RenderableType:

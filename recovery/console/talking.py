@@ -41,9 +41,10 @@ def waits(paper: Paper, found: Sequence[Awaited]) -> RenderableType:
     return Group(*(_awaited(paper, one) for one in found))
 
 
-def published(found: Mapping[str, Published]) -> RenderableType:
+def published(found: Mapping[str, Published], asked: str | None) -> RenderableType:
+    """asked: the one name that was looked for, where the run has published others."""
     if not found:
-        return Text("nothing is published")
+        return Text("nothing is published" if asked is None else f"nothing is published as {words.bounded(asked)}")
     rows: list[tuple[str, RenderableType]] = [
         (words.bounded(name), Text(f"{words.value(one.value)}  since {words.instant(one.at_us)}")) for name, one in found.items()
     ]

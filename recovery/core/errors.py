@@ -67,7 +67,7 @@ class EngineClosed(UsageError):
 class DefinitionError(UsageError):
     """An effect, contract or workflow that cannot be true, refused where it is defined."""
 
-    template = "{what} {name!r}: {problem}. Nothing was defined. {advice}"
+    template = "{what} {name!r}: {problem}. Nothing happened. {advice}"
 
 
 class ValueNotStorable(UsageError):

@@ -98,7 +98,7 @@ async def _give(world: World, run_id: str, verb: Verb, by: str, reason: str) -> 
     if isinstance(came, NotOpen):
         if verb is Verb.CANCEL and came.run is not None and came.run.status is Status.CANCELLED:
             return  # somebody else's cancel came between the look and the order, and was carried out
-        raise _refused(verb, run_id, "it settled meanwhile", "See it with `recover show`.")
+        raise _refused(verb, run_id, "it settled meanwhile", f"See it with `recover show {run_id}`.")
     await Use(lambda journal: world.tell(run_id))  # noqa: ARG005  # it reads the inbox where the store may be used
     if verb is Verb.CANCEL:
         for child in open_children(loaded.history):  # whoever works on one hears of it now, and not when its parent's step returns
@@ -109,14 +109,22 @@ def _check(loaded: Loaded, orders: Sequence[Override], verb: Verb) -> None:
     run, held = loaded.run, held_by(orders)
     cancelled = any(order.verb is Verb.CANCEL for order in orders)
     for holds, problem, advice in (
-        (run.status.settled, f"it is settled ({run.status.value}), so there is nothing to order", "See it with `recover show`."),
-        (verb is Verb.PAUSE and cancelled, "it is cancelled, and begins nothing new", "See it with `recover show`."),
-        (verb is Verb.PAUSE and held is not None, "it is held or paused already", "See who did it with `recover show`."),
-        (verb is Verb.RESUME and held is None, "nobody has paused it", "Recover it with `recover --run-id`."),
+        (
+            run.status.settled,
+            f"it is settled ({run.status.value}), so there is nothing to order",
+            f"See it with `recover show {run.run_id}`.",
+        ),
+        (verb is Verb.PAUSE and cancelled, "it is cancelled, and begins nothing new", f"See it with `recover show {run.run_id}`."),
+        (
+            verb is Verb.PAUSE and held is not None,
+            "it is held or paused already",
+            f"See who did it with `recover show {run.run_id}`.",
+        ),
+        (verb is Verb.RESUME and held is None, "nobody has paused it", f"Recover it with `recover --run-id {run.run_id}`."),
         (
             verb is Verb.RESUME and held is not None and held.verb is Verb.HOLD,
             "it is held, and not paused",
-            "Let it go on with `recover release`.",
+            f"Let it go on with `recover release {run.run_id}`.",
         ),
     ):
         if holds:

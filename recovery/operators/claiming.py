@@ -92,7 +92,7 @@ def _settled(row: RunRow) -> OverrideRefused:
         verb="An order",
         about=f"run {row.run_id!r}",
         problem=f"it is settled ({row.status.value}), so there is nothing to order",
-        advice="See it with `recover show`.",
+        advice=f"See it with `recover show {row.run_id}`.",
     )
 
 

@@ -100,7 +100,11 @@ def _closeable(stands: Standing) -> Request:
     if stands.request is None:
         raise _needs_app("A close", stands)
     for holds, problem, advice in (
-        (not stands.request.can_close, f"{stands.request.effect} has no close", "Its environment cannot refuse a key for ever."),
+        (
+            not stands.request.can_close,
+            f"{stands.request.effect} has no close",
+            f"What can be ordered instead: `recover explain {stands.loaded.run.run_id} {stands.effect.step}`.",
+        ),
         (stands.situation.scope_changed, "its scope is not the one of the intent", "Go back to the scope of the intent."),
         (
             stands.judgement.reason in FROZEN,

@@ -73,7 +73,7 @@ async def move(world: World, run_id: str, *, version: str | None, by: str, reaso
 def _target(world: World, loaded: Loaded, version: str | None) -> Workflow[..., Any]:
     """The version to move to. Raises OverrideRefused where it is not there, or knows nothing of the run's own."""
     if loaded.history.ended is not None:
-        raise _refused(loaded, "it has ended", "See it with `recover show`.")
+        raise _refused(loaded, "it has ended", f"See it with `recover show {loaded.run.run_id}`.")
     name, before = loaded.run.workflow, loaded.history.version
     found = [one for one in world.workflows.every() if one.name == name]
     newest = world.workflows.get(name)

@@ -26,8 +26,10 @@ def test_asking_where_no_database_is_leaves_none_behind(place: Place, command: l
     assert ended.code == 2
     assert ended.sentence == (
         "The database sqlite:///recovery.db cannot be used: there is no database there. Nothing was changed. "
-        "Check the path, or start a run to create it."
+        "It is looked for there where nobody says: name it with --db or RECOVERY_DB, or the app that uses it with --app."
     )
+    named = place.recover(*command, "--db", "sqlite:///recovery.db")
+    assert named.sentence.endswith("Nothing was changed. Check the path, or start a run to create it.")
     assert place.files() == before
 
 

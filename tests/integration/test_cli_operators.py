@@ -58,7 +58,13 @@ def test_each_doubt_and_each_explanation_names_a_page_that_the_program_prints(do
         "reference/parking/opaque.md",
         "reference/parking/opaque.md",
     )
-    assert "recover parking opaque" in typed("explain", "n1", "mail#1").stdout
+    told = typed("explain", "n1", "mail#1").stdout
+    assert "recover parking opaque" in told
+    decides = "recover resolve n1 mail#1 (--applied --value JSON | --not-executed) --by WHO --reason TEXT --evidence FILE-or-TEXT"
+    assert f"  with          {decides}\n" in told
+    assert document(typed("explain", "n1", "mail#1", "--json"))["explanation"]["commands"] == [
+        decides
+    ]  # no probe, no close, no key
     page = typed("parking", "opaque")
     assert (page.exit_code, page.stdout.splitlines()[0]) == (0, "# opaque: no key, and nothing to ask")
     assert document(typed("parking", "opaque", "--json"))["reasons"][0]["text"] == page.stdout.rstrip("\n")
@@ -67,7 +73,7 @@ def test_each_doubt_and_each_explanation_names_a_page_that_the_program_prints(do
     assert [typed("doubt", "--older", wrong).exit_code for wrong in ("1x", "", "h", "1h 30m", "-1h", "999999999d999999999d")] == [
         2
     ] * 6
-    assert len(typed("parking").stdout.splitlines()) == len(PARKED)
+    assert [line.split()[0] for line in typed("parking").stdout.splitlines()[:-1]] == [reason.value for reason in PARKED]
     assert "one of: contract-broken" in typed("parking", "tired").stderr
 
 

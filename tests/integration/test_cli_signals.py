@@ -183,7 +183,7 @@ def test_a_second_answer_is_told_who_was_first(typed: Typed) -> None:
 def test_what_is_published_and_what_happens_can_be_read_without_the_app(typed: Typed) -> None:
     assert document(typed("query", "r1", "--json", app=False))["published"]["stage"]["value"] == "asking"
     assert "asking" in typed("query", "r1", "stage", app=False).stdout
-    assert typed("query", "r1", "nothing", app=False).stdout == "nothing is published\n"
+    assert typed("query", "r1", "nothing", app=False).stdout == "nothing is published as nothing\n"
     heard = document(typed("listen", "r1", "--wait", "0", "--json", app=False))
     assert [event["happened"] for event in heard["events"]] == ["opened", "published", "waits"]
     assert heard["position"] == 3

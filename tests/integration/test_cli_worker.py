@@ -20,7 +20,7 @@ KILLED = -signal.SIGKILL
 
 def enqueued(place: Place, run_id: str, *more: str) -> None:
     ended = place.recover("enqueue", "order", "--input", '{"item": "screw"}', "--run-id", run_id, "--app", APP, *more)
-    assert (ended.code, ended.err, ended.out) == (0, "", f"run {run_id} enqueued\n")
+    assert (ended.code, ended.err, ended.out) == (0, "", f"run {run_id} enqueued; a worker takes it up\n")
 
 
 def events(process: subprocess.Popen[str], wanted: str) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def test_what_does_not_come_to_its_next_step_ends_with_the_worker(place: Place) 
 
 def test_a_key_is_enqueued_once(place: Place) -> None:
     order = ("enqueue", "order", "--input", '{"item": "screw"}', "--key", "17", "--app", APP)
-    assert place.recover(*order).out == "run order:17 enqueued\n"
+    assert place.recover(*order).out == "run order:17 enqueued; a worker takes it up\n"
     assert place.recover(*order).out == "run order:17 was there already: queued\n"
     assert place.recover(*order, "--json").document["is_new"] is False
 

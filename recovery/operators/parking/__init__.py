@@ -79,6 +79,23 @@ class Orders(_Strict):
     release: Order
 
 
+_COMMANDS = {
+    "probe": "recover probe {run} {step}",
+    "redrive": "recover redrive {run} {step} --by WHO --reason TEXT",
+    "resolve": "recover resolve {run} {step} (--applied --value JSON | --not-executed) --by WHO --reason TEXT --evidence FILE-or-TEXT",
+    "close": "recover close {run} {step} --by WHO --reason TEXT",
+    "release": "recover release {run} --by WHO --reason TEXT",
+}
+
+
+def commands(reason: Parked, run_id: str, step: str) -> tuple[str, ...]:
+    """The orders that may be given about such a step, as they are typed; those first that need nothing else to be so."""
+    said = [(verb, getattr(page_of(reason).orders, verb).is_) for verb in Orders.model_fields]
+    return tuple(
+        _COMMANDS[verb].format(run=run_id, step=step) for is_ in (Open.OPEN, Open.DEPENDS) for verb, each in said if each is is_
+    )
+
+
 class Change(_Strict):
     """Where something leads, by the name of the row."""
 

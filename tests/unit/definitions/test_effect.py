@@ -245,7 +245,7 @@ def without_call(sku: str) -> Answer[int]:
 )
 def test_a_companion_that_does_not_fit_is_refused(role: str, body: Callable[..., Any], sentence: str) -> None:
     act = fresh(CANCELLABLE) if role == "cancel" else fresh()
-    with pytest.raises(DefinitionError, match=f"^{role} 'act': .*{sentence}.* Nothing was defined"):
+    with pytest.raises(DefinitionError, match=f"^{role} 'act': .*{sentence}.* Nothing happened"):
         getattr(act, role)(body)
     getattr(act, role)(right)
     with pytest.raises(DefinitionError, match=f"it has a {role} already"):
