@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from recovery.core.entries import Answered, AnswerKind, Attempt, Intent, Observation, Source
+from recovery.core.entries import Answered, AnswerKind, Observation, Source
 from recovery.core.errors import DefinitionError, RecoveryError
 from recovery.core.ids import Epoch
 from recovery.core.instants import moment
@@ -23,11 +23,11 @@ from recovery.definitions.answer import NotSent, ReplyWas
 from recovery.definitions.call import Call
 from recovery.definitions.effect import Bound, Effect
 from recovery.definitions.replies import error_name, message_of
-from recovery.drivers.beating import Aside, Beats, last_of, silence_of
+from recovery.drivers.beating import Aside, Beats, last_of
 from recovery.drivers.patience import Patience
 from recovery.drivers.riding import Watchman
 from recovery.drivers.strands import Strands, Threads
-from recovery.drivers.watching import Watch
+from recovery.drivers.watching import Watch, nobody
 from recovery.ports import Clock, Journal
 from recovery.storage.committing import Committer
 from recovery.storage.resting import late_item, sealing_of
@@ -45,7 +45,7 @@ class Told(Watch):
     def __init__(
         self, surroundings: Surroundings, operation: Asked, run_id: str, aside: Aside | None, silence: float | None, ends_us: int
     ) -> None:
-        Watch.__init__(self, silence)
+        self.silence, self.abandoned, self._heard = silence, False, nobody
         self._surroundings, self._operation, self._run_id, self._aside = surroundings, operation, run_id, aside
         self.ends_us = ends_us
         self.beats: Beats | None = None  # from the first sign of life on
@@ -161,21 +161,26 @@ class Surroundings:
         stamped. The deadline holds on both: a suspended process must not send because its wall clock stood still or was set back. `aside`:
         uses the store without being waited for; None: at once."""
         bound, intent = self.stand_in(operation.subject), operation.intent
-        attempt = None if isinstance(operation, Ask) else operation.attempt
-        send_until_us = attempt.send_until_us if attempt else now_us + intent.timeout_us
+        if isinstance(operation, Ask):
+            number, epoch, send_until_us, lasts_us = 0, operation.epoch, now_us + intent.timeout_us, intent.timeout_us
+        else:
+            attempt = operation.attempt
+            number, epoch, send_until_us = attempt.number, attempt.epoch, attempt.send_until_us
+            lasts_us = send_until_us - attempt.sent_at_us
         boot_us = self.clock.boot_us()
         ends_us = boot_us + max(0, send_until_us - now_us)  # at once where it is over by the wall clock
-        ends_us = ends_us if stamped_us is None else min(ends_us, stamped_us + _lasts_us(attempt, intent))
-        watch = Told(self, operation, run_id, aside, silence_of(operation, bound.effect.heartbeat), ends_us)
+        ends_us = ends_us if stamped_us is None else min(ends_us, stamped_us + lasts_us)
         sending = operation if isinstance(operation, Send) else None
+        heartbeat = None if sending is None else bound.effect.heartbeat  # only sendings say signs of life
+        watch = Told(self, operation, run_id, aside, None if heartbeat is None else heartbeat.total_seconds(), ends_us)
         call = Call(
             run_id=run_id,
             step=intent.step,
             key=intent.key,
             fingerprint=intent.fingerprint,
             scope=intent.scope,
-            epoch=operation.epoch if isinstance(operation, Ask) else operation.attempt.epoch,
-            attempt=attempt.number if attempt else 0,
+            epoch=epoch,
+            attempt=number,
             send_until=moment(send_until_us),
             first_sent=None if sending is None else moment(sending.first_sent_us),
             remaining=watch.remaining,
@@ -184,7 +189,7 @@ class Surroundings:
             beat=watch.said,
         )
         bracket, body, answer, raised = _function_of(operation, bound)
-        return Question(bracket, call, body, answer, raised, bound.effect.is_async, attempt is not None, boot_us >= ends_us, watch)
+        return Question(bracket, call, body, answer, raised, bound.effect.is_async, number > 0, boot_us >= ends_us, watch)
 
     def use(self, call: Callable[[Journal], None]) -> None:
         """Use the store in the caller's own thread."""
@@ -215,11 +220,6 @@ class Surroundings:
         if seconds and self.progress is not None:
             self.progress(sleep, seconds)
         return seconds
-
-
-def _lasts_us(attempt: Attempt | None, intent: Intent) -> int:
-    """How long one call may take."""
-    return intent.timeout_us if attempt is None else attempt.send_until_us - attempt.sent_at_us
 
 
 def _function_of(

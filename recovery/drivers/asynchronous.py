@@ -90,7 +90,8 @@ class AsyncDriver(Driver):
         self._appending.leave()
 
     async def _alone(self, work: Coroutine[Any, Any, None]) -> None:
-        await self._writing.enter()
+        if not self._writing.entered():
+            await self._writing.enter()
         closed = False
         try:
             await work
@@ -99,10 +100,8 @@ class AsyncDriver(Driver):
             raise
         finally:
             self._writing.leave()
-            if (
-                not (self._awaited or closed) and self._writer is not None and self._writer.aboard
-            ):  # it rides from here on, or still
-                self._watch()
+            if not closed:  # it rides from here on, or still
+                self._watch_aboard()
 
     def _later(self, watchman: Watchman, head: int) -> None:
         self._post().later(watchman.seconds, partial(self._look, head))

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -70,11 +69,6 @@ def last_of(send: Send) -> JSON:
     """How far an earlier attempt said last that it had come."""
     heard = send.heard.last
     return None if heard is None else deepcopy(heard.progress)
-
-
-def silence_of(operation: object, heartbeat: timedelta | None) -> float | None:
-    """How many seconds one call may be silent; None: as long as it takes. Only sendings say signs of life."""
-    return heartbeat.total_seconds() if heartbeat is not None and isinstance(operation, Send) else None
 
 
 def progress_of(progress: Any, effect: str) -> JSON:

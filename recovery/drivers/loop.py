@@ -104,13 +104,13 @@ class Driver(ABC):
             return await self._driven(procedure, procedure.throw, error)
 
     async def _driven(self, procedure: Coroutine[Op[Any], Any, T], resume: Callable[[Any], Op[Any]], came: Any) -> T:
-        readings = Readings()
+        readings, send = Readings(), procedure.send
         while True:
             try:
-                if self.pure is None:
+                if (pure := self.pure) is None:
                     operation = resume(came)
                 else:
-                    with self.pure:
+                    with pure:
                         operation = resume(came)
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]  # the procedure's own result
@@ -118,7 +118,7 @@ class Driver(ABC):
                 self._left = False  # other branches go on
                 raise closed.error from closed
             try:
-                resume = procedure.send
+                resume = send
                 try:
                     if type(operation) is Now and not self._clock.asks():  # asked most often, and mostly of this host
                         came = readings.read(self._clock)
@@ -163,12 +163,10 @@ class Driver(ABC):
         if self.surroundings.handing_back() and begins(operation):
             raise HandedBack
 
-    async def _append(self, operation: Append) -> None:
+    def _append(self, operation: Append) -> Coroutine[Any, Any, None]:
         assert self._writer is not None
         work = self._writer.commit(operation)
-        await self._alone(work if operation.rides else self.drive(work))  # what rides asks for nothing
-        if operation.rides and not self._awaited:
-            self._watch()
+        return self._alone(work if operation.rides else self.drive(work))  # what rides asks for nothing
 
     async def flush(self) -> None:
         """Make durable what rides."""
@@ -184,6 +182,11 @@ class Driver(ABC):
             self._writer.lines.append(partial(copy_context().run, line))
         else:
             line()
+
+    def _watch_aboard(self) -> None:
+        """`_watch` what rides, unless somebody does already."""
+        if not self._awaited and self._writer is not None and self._writer.aboard:
+            self._watch()
 
     def _watch(self) -> None:
         """Look after half the limit whether what rides now still does, and after the other half see to it that it does not."""
@@ -316,7 +319,7 @@ class Driver(ABC):
 
     @abstractmethod
     async def _alone(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do what uses the run's writer while nobody else does."""
+        """Do what uses the run's writer while nobody else does, and see to it that what rides behind that is looked after."""
 
     @abstractmethod
     def _later(self, watchman: Watchman, head: int) -> None:
@@ -366,31 +369,19 @@ class Driver(ABC):
     async def _drawn(self, _: Draw) -> int:
         return self.surroundings.draw()
 
-    async def _committed(self, operation: Commit) -> Any:
-        return await self._commit(operation.member)
+    def _used(self, operation: Use[T]) -> Coroutine[Any, Any, T]:
+        return self._use(operation.call, alike=operation.call if operation.alike else None)
 
-    async def _used(self, operation: Use[T]) -> T:
-        return await self._use(operation.call, alike=operation.call if operation.alike else None)
-
-    async def _found(self, operation: Find) -> RunRow | None:
-        return await self._use(lambda journal: journal.find(operation.run_id))
-
-    async def _flushed(self, _: Flush) -> None:
-        await self.flush()
-
-    async def _entered(self, _: Enter) -> None:
-        await self._enter()
+    def _found(self, operation: Find) -> Coroutine[Any, Any, RunRow | None]:
+        return self._use(lambda journal: journal.find(operation.run_id))
 
     async def _left_by(self, _: Leave) -> None:
         self._leave()
 
-    async def _turned(self, operation: Turn) -> None:
-        await self._turn(operation.waiting)
-
     CARRIERS: ClassVar[Mapping[type[Op[Any]], Callable[[Any, Any], Coroutine[Any, Any, Any]]]] = {
-        Append: _append, Boot: _boot, Commit: _committed, Decide: _decide, Deliver: _deliver, Draw: _drawn,
-        Enter: _entered, Execute: _execute, Find: _found, Flush: _flushed, HoldContract: _hold, Leave: _left_by, Poll: _poll, Sleep: _sleep,
-        Turn: _turned, Use: _used,
+        Append: _append, Boot: _boot, Decide: _decide, Deliver: _deliver, Draw: _drawn, Execute: _execute, Find: _found, HoldContract: _hold,
+        Leave: _left_by, Poll: _poll, Sleep: _sleep, Use: _used, Commit: lambda self, it: self._commit(it.member),
+        Enter: lambda self, _: self._enter(), Flush: lambda self, _: self.flush(), Turn: lambda self, it: self._turn(it.waiting),
     }  # fmt: skip
     """By type: a ladder of comparisons took longer than most of what it led to."""
 

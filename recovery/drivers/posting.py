@@ -170,7 +170,9 @@ class Post:
     def _call_back(self, seconds: float) -> None:
         loop, waiting = asyncio.get_running_loop(), self._later[seconds]
         now = loop.time()
-        due = [waiting.popleft()[1] for _ in range(sum(at <= now for at, _ in waiting))]
+        due: list[Callable[[], None]] = []
+        while waiting and waiting[0][0] <= now:
+            due.append(waiting.popleft()[1])
         if waiting:
             loop.call_at(waiting[0][0], self._call_back, seconds)
         for back in due:

@@ -88,6 +88,7 @@ class SyncDriver(Driver):
     async def _alone(self, work: Coroutine[Any, Any, None]) -> None:
         with self._writing:
             await work
+        self._watch_aboard()
 
     def _later(self, watchman: Watchman, head: int) -> None:
         watchman.call_later(partial(self._look, watchman, head))

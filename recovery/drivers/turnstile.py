@@ -21,9 +21,15 @@ class Turnstile:
         self.taken = False
         self._waiting: deque[asyncio.Future[None]] | None = None  # once somebody has: runs have several of these
 
+    def entered(self) -> bool:
+        """Enter if nobody is inside."""
+        if self.taken:
+            return False
+        self.taken = True
+        return True
+
     async def enter(self) -> None:
-        if not self.taken:
-            self.taken = True
+        if self.entered():
             return
         come: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._waiting is None:

@@ -20,6 +20,10 @@ from typing import Any
 from recovery.definitions.call import HeartbeatMissed
 
 
+def nobody() -> None:
+    """Hears a sign of life where none is needed."""
+
+
 @dataclass(slots=True)
 class Watch:
     """One call that is watched. silence: how many seconds may lie between two signs of life; None: it need not say any.
@@ -29,7 +33,7 @@ class Watch:
 
     silence: float | None = None
     abandoned: bool = False
-    _heard: Callable[[], None] = lambda: None
+    _heard: Callable[[], None] = nobody
 
     def beat(self) -> None:
         """It is alive. From any thread."""
@@ -63,7 +67,7 @@ class Watch:
                     raise HeartbeatMissed from error
                 raise
             finally:
-                self._heard = _nobody
+                self._heard = nobody
 
     def called(self, body: Callable[[], Any], seconds: float) -> Any:
         """Call a function in a thread of its own, and wait at most so long. Raises TimeoutError; the thread then goes on alone."""
@@ -125,7 +129,3 @@ def _rest(work: Coroutine[Any, Any, Any], asked: Any) -> Generator[Any, Any, Any
             asked = resume(came)
         except StopIteration as stop:
             return stop.value
-
-
-def _nobody() -> None:
-    """A sign of life behind the end."""
