@@ -57,7 +57,10 @@ def left_behind(place: Path, name: str) -> Iterator[tuple[Path, subprocess.Popen
     """A directory with the sign of an owner, and a process that looks like the server in it."""
     (data := place / f"{PREFIX}{name}" / DATA).mkdir(parents=True)
     (data.parent / OWNER).touch()
-    with subprocess.Popen([sys.executable, "-ISc", "input()", str(data)], stdin=subprocess.PIPE) as server:
+    program = [sys.executable, "-ISc", "print(flush=True); input()", str(data)]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        server.stdout.readline()  # before that it may stand in the middle of its `exec`, where the system knows no arguments of it
         (data / "postmaster.pid").write_text(f"{server.pid}\n{data}\n")
         yield data.parent, server
         server.kill()
