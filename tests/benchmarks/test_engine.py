@@ -9,6 +9,7 @@ import pytest
 from recovery import Engine
 from tests.benchmarks.charts import drawn, grown
 from tests.benchmarks.engine import SEQUENTIAL
+from tests.benchmarks.environments import PEERS
 from tests.benchmarks.growth import curves
 from tests.benchmarks.programs import NoAnswer, Program, playing
 from tests.benchmarks.racing import RIDING, Field
@@ -47,6 +48,18 @@ def test_a_program_that_ends_is_missing_with_what_it_said_last(tmp_path: Path) -
     taken = interleaved([broken, whole], tmp_path, rounds=1, seconds=60).repeated
     assert list(taken["two raw commits"].returned) == [1]
     assert "with_nothing.py" in field.missing["broken"]
+
+
+def test_a_peer_that_cannot_be_installed_is_missing_with_its_name_and_the_reason(tmp_path: Path) -> None:
+    """Its environment cannot be made: something else stands in its place. Whoever is there already takes part."""
+    (tmp_path / "temporal").touch()
+    ready = tmp_path / "sakrit"
+    ready.mkdir()
+    (ready / ".ready").write_text("\n".join(PEERS["sakrit"].packages))
+    field = Field(tmp_path)
+    assert [program.name for program in field.others(["Temporal", "sakrit"])] == ["sakrit"]
+    assert list(field.missing) == ["Temporal"]
+    assert field.missing["Temporal"].startswith("not installed here: ")
 
 
 def test_a_program_without_that_turn_gives_no_answer(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -228,6 +229,73 @@ sys.stdout.write(f"{sums} {work(6)}")
 asyncio.run(engine.close())
 """
 
+AT_ONCE = """
+import asyncio, os, sys, warnings
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from recovery import AsyncEngine, AsyncRun, Call, Engine, Run, contracts, effect, workflow
+
+place = Path(sys.argv[2])
+
+def executed(call: Call, number: int) -> int:
+    try:
+        (place / call.key).touch(exist_ok=False)
+    except FileExistsError:
+        (place / "twice").touch()
+    return number
+
+@effect(contracts.Keyed(window=timedelta(hours=24)))
+def echo(call: Call, *, number: int) -> int:
+    return executed(call, number)
+
+@effect(contracts.Keyed(window=timedelta(hours=24)), name="echo")
+async def aecho(call: Call, *, number: int) -> int:
+    return executed(call, number)
+
+@workflow(name="total")
+def total(run: Run, first: int) -> int:
+    return sum(run.perform(echo(number=first + step)) for step in range(3))
+
+@workflow(name="total")
+async def atotal(run: AsyncRun, first: int) -> int:
+    return sum([await run.perform(aecho(number=first + step)) for step in range(3)])
+
+WAIT = timedelta(seconds=100)
+engine = Engine(sys.argv[1], workflows=[total], wait_for_owner=WAIT)
+loops = AsyncEngine(sys.argv[1], workflows=[atotal], wait_for_owner=WAIT)
+engine.run("before", total, 1)  # as a service that is loaded, and used, before it is forked
+
+def thread(who):
+    return [engine.run(f"{who}-{number}", total, number) for number in range(3)] + [engine.run("shared", total, 5)]
+
+def loop(who):
+    async def all_at_once():
+        own = [loops.run(f"{who}-{number}", atotal, number) for number in range(3)]
+        return await asyncio.gather(*own, loops.run("shared", atotal, 5))
+    return asyncio.run(all_at_once())
+
+def work(process):
+    with ThreadPoolExecutor(4) as pool:
+        came = [pool.submit(each, f"{process}-{each.__name__}-{number}") for each in (thread, loop) for number in range(2)]
+        return all(each.result() == [3, 6, 9, 18] for each in came)
+
+children = []
+for number in range(2):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        os._exit(0 if work(f"child-{number}") else 1)
+    children.append(pid)
+right = work("parent")
+ended = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
+statuses = sorted({str(info.status) for info in engine.list()})
+sys.stdout.write(f"{right} {ended} {statuses} {len(engine.list())} {len(list(place.iterdir()))} {(place / 'twice').exists()}")
+engine.close()
+asyncio.run(loops.close())
+"""
+
 
 def told(story: str, *arguments: str) -> str:
     """What a program prints that succeeds and says nothing else."""
@@ -255,3 +323,9 @@ def test_a_child_waits_for_no_thread_that_stored_what_rode_in_its_parent(sqlite_
 
 def test_an_async_engine_that_was_made_before_a_pool_of_processes_works_in_each(store_url: str) -> None:
     assert told(POOLED, store_url) == "[1, 3, 5, 7, 9, 11] 13"
+
+
+def test_threads_and_loops_of_a_parent_and_its_children_work_at_once(store_url: str, tmp_path: Path) -> None:
+    """Twelve places in three processes, each with three runs of its own, and one run that all of them want."""
+    (done := tmp_path / "done").mkdir()
+    assert told(AT_ONCE, store_url, str(done)) == "True [0, 0] ['completed'] 38 114 False"
