@@ -26,12 +26,10 @@ from recovery.core.key_errors import EncryptionKeyMissing, EncryptionKeyWrong
 __all__ = ["Keyring", "new_key", "parsed"]
 
 KEY_BYTES: Final = 32
-MESSAGES_MAX: Final = 2**32
-"""How many rows one key may seal: with random 96-bit nonces, NIST SP 800-38D (section 8.3) allows no more. Change the key long before."""
 
 VARIABLE: Final = "RECOVERY_KEYS"
 
-_NONCE_BYTES: Final = 12
+_NONCE_BYTES: Final = 12  # random, so that NIST SP 800-38D (section 8.3) allows 2**32 rows under one key and no more
 _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ADVICE: Final = "Write each as ID:BASE64, of 32 bytes; `python -m recovery.encryption ID` makes one."
 

@@ -19,7 +19,7 @@ from recovery.checkpoint.errors import CheckpointInvalid
 from recovery.checkpoint.header import Placed, read_header
 from recovery.checkpoint.kinds import Kind, require
 from recovery.checkpoint.limits import Limits
-from recovery.checkpoint.manifest import FILE, STATE, FileEntry, Manifest, digest, schema_digest
+from recovery.checkpoint.manifest import FILE, STATE, FileEntry, Manifest, digest
 from recovery.checkpoint.shards import DTYPES, Array, Read
 
 Invariants = Callable[[Mapping[str, Array], Any], None]
@@ -193,8 +193,3 @@ def require_digest(entry: FileEntry, found: str, where: str) -> None:
     if found != entry.blake3:
         problem = f"its content has the digest {found[:12]} and the manifest says {entry.blake3[:12]}"
         raise CheckpointInvalid(where=f"{where}, {entry.name}", problem=problem, reason="digest")
-
-
-def schema_of(arrays: Mapping[str, tuple[str, tuple[int, ...]]]) -> str:
-    """The digest that `validate(schema=...)` compares, for name -> (dtype, shape)."""
-    return schema_digest(arrays)

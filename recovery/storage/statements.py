@@ -25,7 +25,6 @@ from recovery.ports import (
     Evidence,
     Fenced,
     Hold,
-    KeyClaim,
     KeyTaken,
     NewRun,
     Owner,
@@ -205,21 +204,6 @@ def row_columns(row: Row) -> dict[str, Any]:
         "token": row.token,
         "digest": row.digest,
     }
-
-
-def key_columns(run_id: str, claim: KeyClaim) -> dict[str, Any]:
-    return {
-        "environment": claim.environment,
-        "scope": claim.scope,
-        "key": claim.key,
-        "fingerprint": claim.fingerprint,
-        "run_id": run_id,
-        "step": claim.step,
-    }
-
-
-def key_place(claim: KeyClaim) -> dict[str, Any]:
-    return {"environment": claim.environment, "scope": claim.scope, "key": claim.key}
 
 
 def evidence_columns(item: Evidence) -> dict[str, Any]:

@@ -32,8 +32,6 @@ from recovery.checkpoint.refusals import ScheduleInfeasible
 STEPS: Final = (1 / 4, 1 / 2, 2**-0.5, 1.0, 2**0.5, 2.0, 4.0)
 """The intervals that are compared, as multiples of the best one."""
 
-_SHORTEST: Final = 1e-6  # seconds: the resolution of a timedelta
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:

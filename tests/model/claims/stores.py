@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from recovery.ports import KeyClaim, Owner, RunRow
+from recovery.ports import Owner, RunRow
 from recovery.storage import statements as say
 from recovery.storage.schema import contract, evidence, journal, key, meta, run, run_contract
 from recovery.storage.sql import SqlJournal
@@ -71,8 +71,11 @@ def put(there: SqlJournal, stored: Stored) -> None:
             connection.execute(sa.insert(contract).values(digest=digest, body=body))
             connection.execute(sa.insert(run_contract).values(run=number, digest=digest))
         for (environment, scope, name), (run_id, step, fingerprint) in stored.keys:
-            claim = KeyClaim(environment, scope, name, fingerprint, step)
-            connection.execute(sa.insert(key).values(**say.key_columns(run_id, claim)))
+            connection.execute(
+                sa.insert(key).values(
+                    environment=environment, scope=scope, key=name, fingerprint=fingerprint, run_id=run_id, step=step
+                )
+            )
         for item in stored.evidence:
             connection.execute(sa.insert(evidence).values(**say.evidence_columns(item)))
 
