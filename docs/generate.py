@@ -402,7 +402,7 @@ def _command(name: str, command: Any) -> list[str]:
             taken = "" if item.is_flag else f" {item.metavar}"
             default = f" Default: {item.default}." if item.default and not item.is_flag else ""
             rows.append((f"`{', '.join(item.opts)}{taken}`", f"{item.help}{default}"))
-    usage = " ".join([name, *(item.metavar for item in arguments), "[OPTIONS]"])
+    usage = " ".join([name, *(item.metavar if item.required else f"[{item.metavar}]" for item in arguments), "[OPTIONS]"])
     return [f"## {name}", "", f"`{usage}`", "", inspect.cleandoc(command.help), "", *table(("option", "meaning"), rows), ""]
 
 

@@ -53,7 +53,7 @@ def inspect(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="In a store: a name, a sequence number or the beginning of an id. Default: the newest."
+            metavar="NAME", help="In a store: a name, a sequence number or the beginning of an id. Default: the newest."
         ),
     ] = None,
     as_json: Json = False,
@@ -76,7 +76,7 @@ def verify(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="In a store: only this one. Default: the newest of each kind, and what its manifest gives away."
+            metavar="NAME", help="In a store: only this one. Default: the newest of each kind, and what its manifest gives away."
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every checkpoint of the store.")] = False,

@@ -20,11 +20,9 @@ from recovery.core.instants import duration_of
 _LIMIT_MAX = 10**6
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run.")]
-MaybeStep = Annotated[
-    str | None, typer.Argument(metavar="[STEP]", help="The step, such as reserve#1. Default: the run as a whole.")
-]
+MaybeStep = Annotated[str | None, typer.Argument(metavar="STEP", help="The step, such as reserve#1. Default: the run as a whole.")]
 RunIdOption = Annotated[str | None, typer.Option("--run-id", metavar="ID", help="The run, in place of RUN.")]
-MaybeRun = Annotated[str | None, typer.Argument(metavar="[RUN]", help="The run.")]
+MaybeRun = Annotated[str | None, typer.Argument(metavar="RUN", help="The run.")]
 Step = Annotated[str, typer.Argument(metavar="STEP", help="The step, such as reserve#1.")]
 By = Annotated[str, typer.Option("--by", metavar="WHO", help="Who orders this.")]
 MaybeBy = Annotated[str, typer.Option("--by", metavar="WHO", help="Who orders this. Default: the user of this process.")]
@@ -89,7 +87,7 @@ def explain(
 @app.command(short_help="Say what a reason for doubt means, and what to do.")
 def parking(
     context: typer.Context,
-    reason: Annotated[str | None, typer.Argument(metavar="[REASON]", help="A reason, such as opaque. Default: list them.")] = None,
+    reason: Annotated[str | None, typer.Argument(metavar="REASON", help="A reason, such as opaque. Default: list them.")] = None,
     app: App = None,
     db: Db = None,
     as_json: Json = False,
@@ -258,6 +256,22 @@ def acknowledge(
     carry_out(context, Common(db, app, as_json, debug), work)
 
 
+def _stop(
+    context: typer.Context, common: Common, run: str | None, contract: str | None, *, held: bool, by: str, reason: str
+) -> None:
+    """Hold a run or a contract, or release it."""
+    _one_of(run, contract)
+
+    def work(output: Output, common: Common) -> ExitCode:
+        from recovery.cli import ordering
+
+        if contract is not None:
+            return ordering.contract(output, common.target(), contract, held=held, by=by, reason=reason)
+        return ordering.order(output, common.target(), "hold" if held else "release", str(run), by=by, reason=reason)
+
+    carry_out(context, common, work)
+
+
 @app.command(short_help="Hold a run or a contract: nothing more is sent.")
 def hold(
     context: typer.Context,
@@ -271,16 +285,7 @@ def hold(
     debug: Debug = False,
 ) -> None:
     """Hold a run, or a contract for the whole database: nothing is sent until it is released."""
-    _one_of(run, contract)
-
-    def work(output: Output, common: Common) -> ExitCode:
-        from recovery.cli import ordering
-
-        if contract is not None:
-            return ordering.contract(output, common.target(), contract, held=True, by=by, reason=reason)
-        return ordering.order(output, common.target(), "hold", str(run), by=by, reason=reason)
-
-    carry_out(context, Common(db, app, as_json, debug), work)
+    _stop(context, Common(db, app, as_json, debug), run, contract, held=True, by=by, reason=reason)
 
 
 @app.command()
@@ -296,16 +301,7 @@ def release(
     debug: Debug = False,
 ) -> None:
     """Release a held run or contract. The next recovery goes on."""
-    _one_of(run, contract)
-
-    def work(output: Output, common: Common) -> ExitCode:
-        from recovery.cli import ordering
-
-        if contract is not None:
-            return ordering.contract(output, common.target(), contract, held=False, by=by, reason=reason)
-        return ordering.order(output, common.target(), "release", str(run), by=by, reason=reason)
-
-    carry_out(context, Common(db, app, as_json, debug), work)
+    _stop(context, Common(db, app, as_json, debug), run, contract, held=False, by=by, reason=reason)
 
 
 def _one_of(run: str | None, contract: str | None) -> None:

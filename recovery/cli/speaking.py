@@ -115,7 +115,7 @@ def waits(
 def query(
     context: typer.Context,
     run: RunId,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Under which name. Default: all.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Under which name. Default: all.")] = None,
     app: App = None,
     db: Db = None,
     as_json: Json = False,
