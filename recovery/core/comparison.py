@@ -75,7 +75,7 @@ def _absent(step: EffectStep, contract: Contract, noted: Noted) -> Compared:
 
 
 def _speaks_against(step: EffectStep, contract: Contract, noted: Noted) -> bool:
-    with_it = replace(step, observations=[*step.observations, noted])
+    with_it = replace(step, observations=(*step.observations, noted))
     reading = examine(with_it, _situation(contract, noted)).reading
     return any(against is noted for against in reading.contradictions()) or reading.differs(noted)
 

@@ -99,10 +99,8 @@ def unopposed(step: EffectStep, settled: Settled) -> bool:
     """Whether nothing was ever observed but what the outcome rests on, so that nothing can speak against it, under any contract: almost every step
     of every run."""
     observations = step.observations
-    if not observations:
-        return True
-    if len(observations) > 1:
-        return False
+    if len(observations) != 1:
+        return not observations
     [noted] = observations
     return noted.observation is settled.observation or noted.observation == settled.observation or noted.seq in settled.evidence
 

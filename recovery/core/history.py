@@ -304,7 +304,7 @@ class History:
         elif isinstance(entry, Observation):
             self._observe(effect, entry)
         elif isinstance(entry, Verdict):
-            effect.verdicts.append(entry)
+            effect.verdicts += (entry,)
         else:
             if _acknowledges(entry):
                 self._require(
@@ -312,7 +312,7 @@ class History:
                 )
             else:
                 self._require(effect.settled is None, f"step {entry.step} is settled and cannot be overridden")
-            effect.overrides.append(entry)
+            effect.overrides += (entry,)
 
     def _settle(self, effect: EffectStep, entry: Settled) -> None:
         if effect.settled is not None:
@@ -342,7 +342,7 @@ class History:
         if attempt.number != len(effect.attempts) + 1:
             raise self._illegal(f"attempt {attempt.number} of step {attempt.step} is out of order")
         self._require(attempt.send_until_us >= attempt.sent_at_us, "an attempt's deadline lies before its start")
-        effect.attempts.append(attempt)
+        effect.attempts += (attempt,)
 
     def _observe(self, effect: EffectStep, observation: Observation) -> None:
         number = observation.attempt
@@ -352,7 +352,7 @@ class History:
             if noted.seq is None and noted.observation == observation:  # late evidence that is now taken into the chain
                 noted.seq = self.length
                 return
-        effect.observations.append(Noted(self.length, observation))
+        effect.observations += (Noted(self.length, observation),)
 
     def _require(self, condition: bool, problem: str) -> None:
         if not condition:

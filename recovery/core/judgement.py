@@ -91,8 +91,7 @@ def conclude(step: EffectStep, situation: Situation, fresh: Observation | None =
     the caller.
     """
     if fresh is not None:
-        observations = [*step.observations, Noted(None, fresh)]
-        step = replace(step, observations=observations)
+        step = replace(step, observations=(*step.observations, Noted(None, fresh)))
     weighed = examine(step, situation)
     row = judge(weighed.facts)
     assumptions = _assumptions(row, weighed.contract)

@@ -25,7 +25,7 @@ def hear(history: History, late: Iterable[Observation]) -> None:
         if isinstance(effect, EffectStep) and step is not None:
             placed = _placed(effect, replace(observation, step=step))
             if all(noted.observation != placed for noted in effect.observations):
-                effect.observations.append(Noted(None, placed))
+                effect.observations += (Noted(None, placed),)
 
 
 def _placed(effect: EffectStep, observation: Observation) -> Observation:

@@ -114,10 +114,10 @@ def _renamed(step: Step, name: str) -> Step:
     return EffectStep(
         seq=step.seq,
         intent=replace(step.intent, step=name),
-        attempts=[replace(attempt, step=name) for attempt in step.attempts],
-        observations=[Noted(noted.seq, replace(noted.observation, step=name)) for noted in step.observations],
-        verdicts=[replace(verdict, step=name) for verdict in step.verdicts],
+        attempts=tuple([replace(attempt, step=name) for attempt in step.attempts]),
+        observations=tuple([Noted(noted.seq, replace(noted.observation, step=name)) for noted in step.observations]),
+        verdicts=tuple([replace(verdict, step=name) for verdict in step.verdicts]),
         settled=None if step.settled is None else replace(step.settled, step=name),
-        overrides=[replace(override, step=name) for override in step.overrides],
+        overrides=tuple([replace(override, step=name) for override in step.overrides]),
         settled_seq=step.settled_seq,
     )

@@ -87,11 +87,11 @@ class EffectStep:
 
     seq: int
     intent: Intent
-    attempts: list[Attempt] = field(default_factory=list)
-    observations: list[Noted] = field(default_factory=list)
-    verdicts: list[Verdict] = field(default_factory=list)
+    attempts: tuple[Attempt, ...] = ()
+    observations: tuple[Noted, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
     settled: Settled | None = None
-    overrides: list[Override] = field(default_factory=list)
+    overrides: tuple[Override, ...] = ()
     heard: Heard = field(default_factory=Heard, compare=False)  # heartbeats of its attempts, which decide nothing
     settled_seq: int = 0  # of the entry that settles it
     unread: Unread | None = field(default=None, compare=False, repr=False)  # the last field, since to compare or copy one reads it
@@ -119,9 +119,9 @@ class EffectStep:
         intent = unread.asking.read(unread.step, unread.asked)
         settled = None if unread.giving is None else unread.giving.read(unread.step, unread.given)
         assert intent.attempt is not None
-        self.attempts, self.observations, self.verdicts, self.overrides = [intent.attempt], [], [], []
+        self.attempts, self.observations, self.verdicts, self.overrides = (intent.attempt,), (), (), ()
         if settled is not None and settled.observation is not None:
-            self.observations.append(Noted(self.settled_seq, settled.observation))
+            self.observations = (Noted(self.settled_seq, settled.observation),)
         self.heard, self.intent, self.settled = Heard(), intent, settled
         self.unread = None
 

@@ -59,7 +59,7 @@ def course_of(kind: Kind, contract: Contract, budget: Budget) -> Course | None:
     attempt = Attempt(step="", number=1, purpose=SENDING, sent_at_us=0, send_until_us=timeout_us, epoch="")
     found = Answered(kind=AnswerKind.FOUND)
     reply = Observation(step="", source=Source.REPLY, asked_at_us=0, observed_at_us=0, answer=found, attempt=1)
-    sent = EffectStep(1, intent, [attempt])
+    sent = EffectStep(1, intent, (attempt,))
     ends = conclude(sent, situation, reply)
     settled = ends.settlement
     if settled is None or settled.outcome is not OutcomeKind.APPLIED:

@@ -12,6 +12,7 @@ than it was first seen, so that the true end is never sooner. A success or a rem
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Final
 
 from recovery.core.contracts import Contract, Deletion, Enforced, Kind, Lookup
@@ -154,7 +155,7 @@ def exposed_attempts(step: EffectStep) -> list[Attempt]:
     return [attempt for attempt in effect_attempts(step) if not without_effect(told[attempt.number])]
 
 
-def quiet_after(attempts: list[Attempt], contract: Contract) -> int | None:
+def quiet_after(attempts: Sequence[Attempt], contract: Contract) -> int | None:
     """The moment after which no copy of `attempts` acts; None for no attempts."""
     if not attempts:
         return None

@@ -40,7 +40,7 @@ async def redrive(world: World, run_id: str, step: str, *, by: str, reason: str)
     check_open(stands)
     spent = attempts_spent(stands.effect, weakest(stands.situation.contracts))
     order = Override(step=step, verb=Verb.REDRIVE, by=by, at_us=await Now(), reason=reason, attempts=spent + 1)
-    lifted = replace(stands.effect, overrides=[*stands.effect.overrides, order])
+    lifted = replace(stands.effect, overrides=(*stands.effect.overrides, order))
     _check_licensed(stands, conclude(lifted, stands.situation))
 
     async def write(claimed: Claimed) -> None:

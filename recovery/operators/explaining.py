@@ -167,7 +167,7 @@ def _orders(stands: Standing) -> Iterator[Change]:
         at_us=situation.now_us,
         attempts=attempts_spent(effect, weakest(situation.contracts)) + 1,
     )
-    more = replace(effect, overrides=[*effect.overrides, order])
+    more = replace(effect, overrides=(*effect.overrides, order))
     yield Change(what="one attempt more is allowed (redrive)", row=conclude(more, situation).row)
 
 

@@ -170,7 +170,7 @@ async def _asked(
             answer=answer,
             epoch=str(machine.epoch),
         )
-        effect = replace(effect, observations=[*effect.observations, Noted(None, seen)])
+        effect = replace(effect, observations=(*effect.observations, Noted(None, seen)))
         judgement = conclude(effect, machine.situation(request, effect, await Now()))
     return replace(_judged(effect, judgement), asked=tuple(answers))
 

@@ -41,7 +41,7 @@ _LEAVES = """\
     answer = await self._leave(request, made, attempt)
 """
 _LEAVES_FIRST = """\
-    made = replace(effect, attempts=[*effect.attempts, attempt])
+    made = replace(effect, attempts=(*effect.attempts, attempt))
     answer = await self._leave(request, made, attempt)
 """
 

@@ -102,7 +102,7 @@ def test_a_whole_run_folds() -> None:
     assert isinstance(decision, DecisionStep)
     assert isinstance(effect, EffectStep)
     assert (decision.seq, effect.seq, effect.probes) == (2, 3, 1)
-    assert (effect.attempts, effect.verdicts) == ([ATTEMPT], [VERDICT])
+    assert (effect.attempts, effect.verdicts) == ((ATTEMPT,), (VERDICT,))
     assert [(noted.seq, noted.observation) for noted in effect.observations] == [(5, PROBE)]
     assert (history.ended, history.unsettled, history.length) == (ENDED, [], 8)
 
@@ -110,7 +110,7 @@ def test_a_whole_run_folds() -> None:
 def test_an_intent_with_its_first_attempt_is_one_row() -> None:
     both = fold("run-1", [OPENED, replace(INTENT, attempt=ATTEMPT)]).effects[0]
     apart = fold("run-1", [OPENED, INTENT, ATTEMPT]).effects[0]
-    assert both.attempts == apart.attempts == [ATTEMPT]
+    assert both.attempts == apart.attempts == (ATTEMPT,)
 
 
 def test_a_settlement_brings_its_observation() -> None:

@@ -50,7 +50,7 @@ def test_a_fresh_reply_settles_in_one_row() -> None:
 def test_a_fresh_reply_leaves_the_step_as_it_was() -> None:
     step = sent().step
     conclude(step, situate(S), fresh=ARRIVED)
-    assert step.observations == []
+    assert step.observations == ()
 
 
 def test_durable_and_fresh_evidence_give_the_same_verdict() -> None:

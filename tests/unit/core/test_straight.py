@@ -98,7 +98,7 @@ def test_an_ordinary_step_is_judged_beforehand_at_whatever_time(
     draft = EffectStep(0, intent_of(contract, timeout, after))
     begun = SHARED.judge(draft, situation, None)
     assert begun == conclude(draft, situation) if begun is not None else not foreseeable(contract)
-    made = EffectStep(2, draft.intent, [attempt_of(draft.intent)])
+    made = EffectStep(2, draft.intent, (attempt_of(draft.intent),))
     later = replace(situation, now_us=after + 2 * timeout)
     answered = SHARED.judge(made, later, reply := reply_of(made))
     assert (answered is None) == (begun is None)
@@ -107,7 +107,7 @@ def test_an_ordinary_step_is_judged_beforehand_at_whatever_time(
 
 def foreseeable(contract: Contract) -> bool:
     """Whether a found reply adopts by its being there, with nothing in it that is held against what was asked for."""
-    made = EffectStep(2, intent_of(contract, S, 0), [attempt_of(intent_of(contract, S, 0))])
+    made = EffectStep(2, intent_of(contract, S, 0), (attempt_of(intent_of(contract, S, 0)),))
     situation = Situation(now_us=0, contracts=(contract,), budget=Budget(), can_probe=False, can_close=False)
     return not contract.stable_fields and conclude(made, situation, reply_of(made)).action is Action.ADOPT
 
@@ -136,7 +136,7 @@ def test_contracts_that_differ_in_what_was_left_unstated_name_other_defaults() -
     assert stated == unstated
     straight = Straight()
     for contract in (stated, unstated, stated):
-        made = EffectStep(2, intent_of(contract, S, 0), [attempt_of(intent_of(contract, S, 0))])
+        made = EffectStep(2, intent_of(contract, S, 0), (attempt_of(intent_of(contract, S, 0)),))
         situation = Situation(now_us=S, contracts=(contract,), budget=Budget(), can_probe=False, can_close=False)
         judged = straight.judge(made, situation, reply_of(made))
         assert judged is not None
@@ -156,7 +156,7 @@ def test_of_what_is_not_ordinary_nothing_is_foreseen(step: dict[str, object], si
     contract = Keyed(window=timedelta(hours=24))
     intent = intent_of(contract, S, 0)
     given = Situation(now_us=0, contracts=(contract,), budget=Budget(), can_probe=False, can_close=False)
-    made = EffectStep(2, intent, [attempt_of(intent)]) if fresh else EffectStep(0, intent)
-    reply = reply_of(EffectStep(2, intent, [attempt_of(intent)])) if fresh else None
+    made = EffectStep(2, intent, (attempt_of(intent),)) if fresh else EffectStep(0, intent)
+    reply = reply_of(EffectStep(2, intent, (attempt_of(intent),))) if fresh else None
     assert Straight().judge(made, given, reply) is not None
     assert Straight().judge(replace(made, **step), replace(given, **situation), reply) is None  # type: ignore[arg-type]

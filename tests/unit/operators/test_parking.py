@@ -152,7 +152,7 @@ def row_if(happens: If, step: EffectStep, situation: Situation) -> Row:
             return conclude(step, replace(situation, scope_changed=False)).row
         case If.REDRIVEN:
             order = Override(step=STEP, verb=Verb.REDRIVE, by="ann", at_us=situation.now_us, attempts=len(possibly_sent(step)) + 1)
-            return conclude(replace(step, overrides=[*step.overrides, order]), situation).row
+            return conclude(replace(step, overrides=(*step.overrides, order)), situation).row
         case _:
             return conclude(step, replace(situation, wanted=False)).row
 
@@ -266,4 +266,4 @@ def test_what_is_noted_outside_the_chain_counts_too() -> None:
     """A page's "late" is what a worker without the run, or a webhook, has left beside the journal."""
     step, situation = parked(ParkingReason.OPAQUE)
     noted = Noted(None, told(step, Source.LATE, AnswerKind.FOUND, situation))
-    assert conclude(replace(step, observations=[noted]), situation).row.name == "receipt-original"
+    assert conclude(replace(step, observations=(noted,)), situation).row.name == "receipt-original"
