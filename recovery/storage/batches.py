@@ -7,22 +7,11 @@ matched epoch, owner and head *in the same statement*, see `postgres`; of new ru
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
-
-import sqlalchemy as sa
+from typing import Final
 
 from recovery.ports import Append, NewRun
-from recovery.storage.arrays import Columns
-from recovery.storage.place import text
+from recovery.storage.arrays import Columns, Many, Rows
 from recovery.storage.statements import new_run_columns
-
-
-def _over(template: str, **sources: Columns) -> sa.TextClause:
-    """The statement that reads each of these where its template says `:name`."""
-    for name, columns in sources.items():
-        template = template.replace(f":{name}", columns.source)
-    return text(template)
-
 
 _MEMBERS: Final = Columns(
     "w",
@@ -34,7 +23,7 @@ _KEYS: Final = Columns("k", bigint="member", text="environment scope key fingerp
 _CONTRACTS: Final = Columns("c", bigint="member", text="digest body")
 _ENTRIES: Final = Columns("e", bigint="member seq", text="kind step body digest")
 
-APPEND: Final = _over("""
+APPEND: Final = Many("""
 WITH want AS MATERIALIZED (
     SELECT * FROM :members
 ), held AS MATERIALIZED (
@@ -62,9 +51,10 @@ WITH want AS MATERIALIZED (
 ), fit AS MATERIALIZED (
     -- Who loses a key is dropped before the fence. The fence may have to look at its row again (it moved while we waited for the lock),
     -- and must then find this list ready: an INSERT cannot run a second time.
+    -- Where all were taken, which is nearly always, nobody has lost one, and none is looked up.
     SELECT * FROM held WHERE member NOT IN (
         SELECT member FROM asked
-        WHERE (environment, scope, key, fingerprint, run_id, step) NOT IN (
+        WHERE (SELECT count(*) FROM taken) < (SELECT count(*) FROM asked) AND (environment, scope, key, fingerprint, run_id, step) NOT IN (
             SELECT environment, scope, key, fingerprint, run_id, step FROM owned))
 ), fence AS (
     UPDATE {run} AS run SET head = w.head, head_digest = w.head_digest, status = w.status, reason = w.reason,
@@ -95,7 +85,7 @@ _RUNS: Final = Columns(
 )
 _FIRST: Final = Columns("f", text="run_id kind step body token digest", bigint="seq epoch_incarnation epoch_n")
 
-OPEN: Final = _over("""
+OPEN: Final = Many("""
 WITH want AS MATERIALIZED (
     SELECT r.*, meta.incarnation FROM :runs CROSS JOIN {meta} AS meta
 ), opened AS (
@@ -112,11 +102,7 @@ SELECT incarnation FROM want LIMIT 1
 """Runs of different ids with their rows, all of them; it fails if the id of one is there."""
 
 
-KINDS: Final = {name: kind for each in (_MEMBERS, _KEYS, _CONTRACTS, _ENTRIES, _RUNS, _FIRST) for name, kind in each.kinds.items()}
-"""Of what is said with either statement, by name."""
-
-
-def appending(batch: Sequence[Append], group: Sequence[int]) -> dict[str, Sequence[Any]]:
+def appending(batch: Sequence[Append], group: Sequence[int]) -> dict[str, Rows]:
     """What is said with APPEND: the members of a batch that have these numbers, each of another run."""
     members, keys, contracts, entries = [], [], [], []
     for at in group:
@@ -128,10 +114,10 @@ def appending(batch: Sequence[Append], group: Sequence[int]) -> dict[str, Sequen
         keys += [(at, each.environment, each.scope, each.key, each.fingerprint, each.step) for each in member.keys]
         contracts += [(at, *contract) for contract in member.contracts]
         entries += [(at, row.seq, row.kind, row.step, row.body, row.digest) for row in member.rows]
-    return _MEMBERS.of(members) | _KEYS.of(keys) | _CONTRACTS.of(contracts) | _ENTRIES.of(entries)
+    return {"members": members, "keys": keys, "contracts": contracts, "entries": entries}
 
 
-def opening(batch: Sequence[NewRun]) -> dict[str, Sequence[Any]]:
+def opening(batch: Sequence[NewRun]) -> dict[str, Rows]:
     """What is said with OPEN: runs of different ids."""
     runs = [new_run_columns(new) for new in batch]
     rows = [
@@ -139,4 +125,4 @@ def opening(batch: Sequence[NewRun]) -> dict[str, Sequence[Any]]:
         for new in batch
         for row in new.rows
     ]
-    return _RUNS.of([[columns[name] for name in _RUNS.names] for columns in runs]) | _FIRST.of(rows)
+    return {"runs": [[columns[name] for name in _RUNS.names] for columns in runs], "first": rows}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -19,8 +19,7 @@ from recovery.forks import watch
 from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import inbox, payloads
 from recovery.storage import statements as say
-from recovery.storage.arrays import encoded
-from recovery.storage.batches import APPEND, KINDS, OPEN, appending, opening
+from recovery.storage.batches import APPEND, OPEN, appending, opening
 from recovery.storage.faults import MIGRATE, MIGRATE_OR_SAY_WHERE, WRITING
 from recovery.storage.listening import listening, notify
 from recovery.storage.place import tables_at, text
@@ -85,7 +84,7 @@ class PostgresDatabase:
         self._address = address
         self._tables = tables_at(address.place)
         self._single = single_at(address.place)
-        self._append, self._open = (numbered(str(self._tables.statement(each))) for each in (APPEND, OPEN))
+        self._append, self._open = (numbered(str(self._tables.statement(each.bare))) for each in (APPEND, OPEN))
         engine = address.lent or connecting(address.url, self.url)
         self._sessions = Sessions(engine, self.url, self._tables, shared=address.lent is not None)
         self._ready = False
@@ -118,7 +117,7 @@ class PostgresDatabase:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def open_together(self, batch: Sequence[NewRun]) -> int | None:
-        found = self._bare(self._open, opening(batch))
+        found = self._bare(self._open, OPEN.as_arrays(opening(batch)))
         return _number(found, 0) if found else None
 
     def open_run(self, new: NewRun) -> bool:
@@ -140,9 +139,12 @@ class PostgresDatabase:
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         """Nearly always one statement on a bare connection. Whoever it did not write, or not as far as is known, is asked for again with care."""
+        alone = self._single.statement(batch[0]) if len(batch) == 1 else None
+        if alone is not None and (found := self._sessions.bare(*alone)) is not None and found.ntuples:
+            return [Appended()]
         results: dict[int, AppendResult] = {}
         for group in _groups(batch):
-            written = self._written_bare(batch, group)
+            written = self._written_bare(batch, group) if alone is None else set()
             results.update((index, Appended()) for index in written)
             if left := [index for index in group if index not in written]:
                 self._append_group(batch, left, results)
@@ -150,17 +152,14 @@ class PostgresDatabase:
 
     def _written_bare(self, batch: Sequence[Append], group: list[int]) -> set[int]:
         members = [batch[index] for index in group]
-        if len(group) == 1 and (said := self._single.statement(members[0])) is not None:
-            found = self._sessions.bare(*said)
-            return set(group) if found and found.ntuples else set()
         if any(len(member.keys) > 1 or member.payloads or member.words for member in members):
             return set()
-        found = self._bare(self._append, appending(batch, group))
+        found = self._bare(self._append, APPEND.as_arrays(appending(batch, group)))
         return {_number(found, at) for at in range(found.ntuples)} if found else set()
 
-    def _bare(self, statement: tuple[str, tuple[str, ...]], columns: Mapping[str, Sequence[Any]]) -> PGresult | None:
+    def _bare(self, statement: tuple[str, tuple[str, ...]], values: Mapping[str, bytes]) -> PGresult | None:
         text, names = statement
-        return self._sessions.bare(text, [encoded(KINDS[name], columns[name]) for name in names])
+        return self._sessions.bare(text, [values[name] for name in names])
 
     def tell_due(self, connection: sa.Connection, looks_us: int | None = None) -> None:
         notify(connection, self._address.place, looks_us)
@@ -191,17 +190,17 @@ class PostgresDatabase:
 
     def _fenced(self, batch: Sequence[Append], group: list[int]) -> set[int]:
         """Which members the statement wrote. A member with several keys is alone in its group, so that it can be rolled back."""
-        values = {name: list(column) for name, column in appending(batch, group).items()}
+        values = APPEND.as_json(appending(batch, group))
         large = any(batch[index].payloads for index in group)
         told = {word.run_id for index in group for word in batch[index].words}
         if len(batch[group[0]].keys) <= 1 and not large and not told:
             with self.writing() as connection:
-                return set(connection.execute(APPEND, values).scalars())
+                return set(connection.execute(APPEND.core, values).scalars())
         with self.transaction() as connection:
             if told:  # who is told has said by now whether it rests, or says so behind us and then finds our rows
                 runs = json.dumps([*told.union(batch[index].run_id for index in group)])
                 connection.execute(_LOCKED, {"runs": runs}).all()
-            written = {row.member: row.number for row in connection.execute(APPEND, values).all()}
+            written = {row.member: row.number for row in connection.execute(APPEND.core, values).all()}
             for index in written:
                 inbox.tell(connection, batch[index].words)
             if told and written:

@@ -8,6 +8,7 @@ it is its own transaction, prepared when it is said for the first time; one that
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
 
 _PREPARED: Final = "recovery: prepared"
-_BINARY: Final = (1,)  # libpq's number of the format
+_BINARY: Final = (1,)  # libpq's number of the format: of what is said as text it sends what stands in front of a zero
 
 
 class _One(NamedTuple):
@@ -110,10 +111,11 @@ def _said(one: _One, text: str, values: Sequence[bytes | None]) -> PGresult | No
         if made.status != ExecStatus.COMMAND_OK:
             return None
         one.prepared[text] = name
-    server.send_query_prepared(
-        name, values, _BINARY * len(values)
-    )  # of what is said as text libpq sends what stands in front of a zero
-    found: PGresult = one.driver.wait(generators.execute(server))[-1]
+    if threading.current_thread() is threading.main_thread():  # which alone a signal interrupts: its wait can be broken off
+        server.send_query_prepared(name, values, _BINARY * len(values))
+        found: PGresult = one.driver.wait(generators.execute(server))[-1]
+    else:  # libpq waits by itself, and lets go of the interpreter once: each time it is waited for anew, beside a loop that is busy
+        found = server.exec_prepared(name, values, _BINARY * len(values))
     return found if found.status == ExecStatus.TUPLES_OK else None
 
 

@@ -11,7 +11,7 @@ import pytest
 from recovery.core.chain import Row
 from recovery.ports import Appended, RunRow
 from recovery.storage import open_journal
-from recovery.storage.arrays import Columns, encoded
+from recovery.storage.arrays import Columns
 from recovery.storage.sql import SqlJournal
 from recovery.storage.staying import numbered
 from tests.conformance.making import claim_of, member, new_run, opened, row_after
@@ -29,9 +29,9 @@ def journal(postgres_url: str) -> Iterator[SqlJournal]:
 
 
 def said(journal: SqlJournal, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    text, names = numbered(f"SELECT encode(convert_to(name, 'UTF8'), 'hex'), number, flag FROM {OF_A_ROW.source}")  # fmt: skip
-    columns = OF_A_ROW.of(rows)
-    result = journal._database._sessions.bare(text, [encoded(OF_A_ROW.kinds[name], columns[name]) for name in names])  # type: ignore[attr-defined]  # PostgreSQL's
+    text, names = numbered(f"SELECT encode(convert_to(name, 'UTF8'), 'hex'), number, flag FROM {OF_A_ROW.arrays}")
+    values = OF_A_ROW.as_arrays(rows)
+    result = journal._database._sessions.bare(text, [values[name] for name in names])  # type: ignore[attr-defined]  # PostgreSQL's
     assert result is not None
     found = [[result.get_value(at, column) for column in range(3)] for at in range(result.ntuples)]
     return [
@@ -53,7 +53,7 @@ def test_no_rows_are_none(journal: SqlJournal) -> None:
 
 def test_a_text_of_which_utf_8_has_no_form_is_not_sent() -> None:
     with pytest.raises(UnicodeEncodeError):
-        encoded("text", ["\ud800"])
+        OF_A_ROW.as_arrays([("\ud800", 1, True)])
 
 
 def whom(journal: SqlJournal) -> list[object]:

@@ -135,8 +135,8 @@ def test_looking_for_the_token_proves_nothing(stage: Stage) -> None:
 
 def hold_append(stage: Stage, append: Append) -> None:
     """Run our statement on the writer's connection and leave its transaction open."""
-    text = str(APPEND.compile(dialect=_dialect()))
-    values = {name: list(column) for name, column in appending([append], [0]).items()}
+    text = str(APPEND.core.compile(dialect=_dialect()))
+    values = APPEND.as_json(appending([append], [0]))
     assert [member for member, _run in stage.writer.execute(text, values)] == [0]  # type: ignore[arg-type]
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 import sqlalchemy as sa
 
 from recovery.core.errors import InvariantViolated
-from recovery.ports import Appended
+from recovery.ports import Appended, RunRow
 from recovery.storage import open_journal
 from recovery.storage.sql import SqlJournal
 from tests.conformance.making import appended, claim_of, member, opened
@@ -57,14 +58,30 @@ def test_it_is_given_up_with_the_others_and_taken_anew(journal: SqlJournal) -> N
     assert staying(journal) != [before]
 
 
-def test_one_that_the_server_has_ended_is_replaced_and_the_append_is_done(journal: SqlJournal, postgres_url: str) -> None:
-    run = appended(journal, member(opened(journal)))
+def here(call: Callable[[], RunRow]) -> RunRow:
+    return call()
+
+
+def in_a_thread(call: Callable[[], RunRow]) -> RunRow:
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(call).result(WAIT_SECONDS)
+
+
+@pytest.mark.parametrize("where", [here, in_a_thread])
+def test_one_that_the_server_has_ended_is_replaced_and_the_append_is_done(
+    journal: SqlJournal, postgres_url: str, where: Callable[[Callable[[], RunRow]], RunRow]
+) -> None:
+    """Of the main thread, whose wait can be broken off, and of any other one, whose cannot."""
+    run = where(lambda: appended(journal, member(opened(journal))))
     [before] = staying(journal)
     with psycopg.connect(postgres_url.replace("+psycopg", ""), autocommit=True) as other:
         assert other.execute("SELECT pg_terminate_backend(%s, 10000)", (before,)).fetchone() == (True,)
-    run = appended(journal, member(run))
-    appended(journal, member(run))
-    assert staying(journal) not in ([], [before])
+    now = where(lambda: appended(journal, member(run)))
+    [after] = staying(journal) or [None]
+    assert after != before
+    where(lambda: appended(journal, member(now)))
+    [stays] = staying(journal)
+    assert stays != before
 
 
 def test_what_is_broken_off_leaves_nothing_behind(journal: SqlJournal, monkeypatch: pytest.MonkeyPatch) -> None:

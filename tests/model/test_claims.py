@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
-from recovery.storage import open_journal, postgres, single
+from recovery.storage import batches, open_journal, postgres, single
+from recovery.storage.arrays import Many
 from recovery.storage.place import Place
 from recovery.storage.sql import SqlJournal
 from tests.model.claims.interleaved import Meeting, Pair, meeting, pairs
@@ -87,14 +87,14 @@ def test_a_call_that_comes_while_another_is_open_on_postgresql_is_before_it_or_b
 def test_an_epoch_that_is_in_the_predicate_of_the_read_only_is_seen_on_postgresql(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = str(postgres.APPEND)
+    text = batches.APPEND.template
     looks = text.replace("        FOR NO KEY UPDATE) AS locked", ") AS locked")
     looks = looks.replace(
         "AND run.owner_token = w.owner\n      AND run.epoch_incarnation = w.incarnation AND run.epoch_n = w.n AND run.head = w.base\n    RETURNING",
         "\n    RETURNING",
     )
     assert len(looks) < len(text) - 100
-    monkeypatch.setattr(postgres, "APPEND", sa.text(looks))
+    monkeypatch.setattr(postgres, "APPEND", Many(looks, **batches.APPEND.sources))
     claimed_over = [pair for pair in pairs(asked_of_two(), 1) if (pair.first.method, pair.second.method) == ("claim", "append")]
     with meeting(postgres_url) as met:  # here: a database takes its statements when it is made
         assert any(met.hold(pair, killed=False) for pair in claimed_over)
