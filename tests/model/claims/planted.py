@@ -134,9 +134,9 @@ async def _visit_loaded_before(world: World, claimed: RunRow, work: Any, *, earl
     return await held_while(world, claimed, lambda: work(loaded))
 
 
-async def _claim_after_loading(world: World, seen: RunRow, *, early: list[Any]) -> RunRow | None:
+async def _claim_after_loading(world: World, seen: RunRow, owner: Owner | None = None, *, early: list[Any]) -> RunRow | None:
     early.append(await load(seen.run_id))
-    owner = world.owner()
+    owner = owner or world.owner()
     return await Use(lambda journal: journal.claim(seen, owner, lease_term_us=world.lease_term_us, at_us=0))
 
 

@@ -293,7 +293,7 @@ def _plain(value: Any) -> Any:
         case RunRow() | str() | int() | None | Evidence():
             return value
         case Loaded():
-            return value.run, tuple(value.rows), tuple(value.late)
+            return value.run, tuple(value.late)  # its head is the digest of its rows
         case Claimed():
             return _plain(value.loaded), _plain(value.writer)
         case Writer():
