@@ -6,6 +6,8 @@ import multiprocessing
 import sqlite3
 import threading
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,8 +18,11 @@ import pytest
 from recovery.ports import Appended, Fenced, Journal, KeyTaken, RunRow
 from recovery.storage import open_journal
 from recovery.storage.sql import SqlJournal
+from recovery.storage.sqlite import SqliteDatabase
+from recovery.storage.turns import Turns
 from tests.conformance.blocking import in_thread, together
 from tests.conformance.making import appended, claim_of, member, new_run, opened, owner, row_after, verified
+from tests.integration.cli_place import until
 
 MANY = 8
 
@@ -171,6 +176,33 @@ def test_a_file_that_another_process_writes_to_is_waited_for(sqlite_url: str, tm
     other.execute("COMMIT")
     assert waiting.result(20) == [Appended()]
     other.close()
+    journal.close()
+
+
+WRITES: dict[str, Callable[[Journal, list[RunRow]], object]] = {
+    "an append": lambda journal, runs: journal.append([member(runs[0])]),
+    "a batch": lambda journal, runs: journal.append([member(run) for run in runs]),
+    "a claim": lambda journal, runs: journal.claim(runs[0], owner("other"), lease_term_us=1, at_us=1),
+    "an opening": lambda journal, _: opened(journal, "another"),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_writer_waits_for_its_turn_at_the_file(sqlite_url: str, write: str) -> None:
+    """Under SQLite's own lock alone, whoever asks again at the right moment writes, and another one starves."""
+    journal = open_journal(sqlite_url)
+    assert isinstance(journal, SqlJournal)
+    assert isinstance(journal._database, SqliteDatabase)
+    runs, mine = [opened(journal, name) for name in ("a", "b")], journal._database._turns
+    others, order = Turns(Path(sqlite_url.removeprefix("sqlite:///")), 60), list[str]()
+    with ThreadPoolExecutor(1) as thread:
+        with others:
+            writing = thread.submit(lambda: (WRITES[write](journal, runs), order.append("written")))
+            until("a writer who waits for its turn", lambda: mine._waiting)
+            order.append("the other's turn ended")
+        writing.result(60)
+    assert order == ["the other's turn ended", "written"]
+    others.drop()
     journal.close()
 
 
