@@ -20,7 +20,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from recovery.core.entries import JSON
 from recovery.core.errors import DefinitionError, ValueNotStorable, ValueUnreadable
-from recovery.core.ids import digest_bytes
+from recovery.core.ids import digest_bytes, prefixed
 from recovery.core.showing import ESCAPED, MARKED, VERSIONED, Veiled, revealed
 from recovery.core.wording import article, of_type
 from recovery.frozen import STAND_INS, thawed
@@ -40,7 +40,7 @@ _INT: Final = "$int"  # {"$int": "9007199254740993"}: an integer beyond INTEGER_
 _CONFIG: Final = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 _SHORT: Final = 100_000  # characters, of which each takes six bytes at most
 _FINGERPRINT: Final = b"recovery-fingerprint-1"
-_FINGERPRINT_AHEAD: Final = len(_FINGERPRINT).to_bytes(8, "big") + _FINGERPRINT  # as `digest_bytes` takes it in
+_FINGERPRINTED: Final = blake2b(prefixed(_FINGERPRINT), digest_size=32)  # what `digest_bytes` takes in of each, taken in
 _PLAIN: Final = frozenset({str, int, bool, float, NoneType})
 _OWN_MESSAGES: Final = frozenset({"value_error", "assertion_error"})  # a validator's own words, which may quote the value
 
@@ -246,8 +246,9 @@ def fingerprint(stored: JSON) -> str:
 def fingerprint_of_simple(stored: JSON) -> str:
     """`fingerprint` of what is known to hold nothing but objects with keys in ASCII, texts, booleans, None and integers up to INTEGER_MAX, and no object of one
     key that begins with a dollar: sorted keys are all that its canonical form asks for."""
-    text = _SORTED(stored).encode()
-    return blake2b(_FINGERPRINT_AHEAD + len(text).to_bytes(8, "big") + text, digest_size=32).hexdigest()
+    digest = _FINGERPRINTED.copy()
+    digest.update(prefixed(_SORTED(stored).encode()))
+    return digest.hexdigest()
 
 
 def type_title(type_: Any) -> str:

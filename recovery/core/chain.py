@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
-from recovery.core.ids import Epoch, digest_bytes
+from recovery.core.ids import BLAKE2B_256, Epoch, digest_bytes, prefixed
 from recovery.core.values import value
 
 
@@ -42,7 +41,9 @@ def chained(previous: str, seq: int, kind: str, step: str, body: str, epoch: Epo
         lengths[long] if long < SHORT else _length(at), at, lengths[size] if size < SHORT else _length(text), text,
         signed or signature(epoch, token),
     )  # fmt: skip
-    return Row(seq, kind, step, body, epoch, token, blake2b(b"".join(parts), digest_size=32).hexdigest())
+    digest = BLAKE2B_256.copy()
+    digest.update(b"".join(parts))
+    return Row(seq, kind, step, body, epoch, token, digest.hexdigest())
 
 
 def signature(epoch: Epoch, token: str) -> bytes:
@@ -63,8 +64,7 @@ def _length(part: bytes) -> bytes:
 
 
 def _part(text: str) -> bytes:
-    whole = text.encode()
-    return _length(whole) + whole
+    return prefixed(text.encode())
 
 
 SHORT: Final = 4096
@@ -120,7 +120,7 @@ class Chain:
 
     def _broken(self, rows: Sequence[Raw]) -> tuple[int, str] | None:
         expected, previous, token, by, kinds = self.length, self._digest, self._token, self._by, self._kinds
-        incarnation_before, n_before, fell = self.last.incarnation, self.last.n, False
+        incarnation_before, n_before, fell, fresh = self.last.incarnation, self.last.n, False, BLAKE2B_256.copy
         try:
             for seq, kind, step, body, incarnation, n, token_now, digest in rows:
                 expected += 1
@@ -136,7 +136,9 @@ class Chain:
                 size = len(text)
                 length = _LENGTHS[size] if size < SHORT else _length(text)
                 parts = (_OF_A_DIGEST, previous, _LENGTHS[len(number)], number, of, _length(at), at, length, text, by)
-                previous = blake2b(b"".join(parts), digest_size=32).digest()
+                taken = fresh()
+                taken.update(b"".join(parts))
+                previous = taken.digest()
                 if previous.hex() != digest:
                     return expected, "body" if type(digest) is str else "a text"
                 if fell:

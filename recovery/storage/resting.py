@@ -78,25 +78,37 @@ def sealing_of(journal: Journal, run_id: str) -> Sealing | None:
     return None if journal.vault is None else Sealing(journal.vault, journal.namespace(), run_id)
 
 
-def rest(entry: Entry, seq: int = 0, sealing: Sealing | None = None) -> Rested:
-    """The entry as it is to be stored, as number `seq` of its run; 0 where it stands outside the chain, and equal ones are to be equal."""
-    text = body_of(entry)
-    if sealing is None and (fits(text) or not seq):
+def rest(entry: Entry, seq: int = 0, sealing: Sealing | None = None, text: str = "") -> Rested:
+    """The entry as it is to be stored, as number `seq` of its run; 0 where it stands outside the chain, and equal ones are to be equal. text: `body_of` it,
+    where that was made already."""
+    text = text or body_of(entry)
+    whole = fits(text) or not seq
+    if whole and sealing is None:
         return Rested(text)  # almost always
     body = encode(entry)
-    moved: dict[str, list[JSON]] = {}
-    payloads: dict[str, Payload] = {}
-    for path in () if fits(text) or not seq else _large(kind_of(entry), body):
-        plain = texts.dumps(at(body, path)).encode()
-        payload = payload_of(plain if sealing is None else sealing.vault.wrap(plain, sealing.about_payload))
-        payloads[payload.digest] = payload
-        moved[".".join(path)] = [payload.digest, len(payload.body), *([] if sealing is None else [sealing.vault.current])]
-        put(body, path, None)
+    moved, payloads = ({}, ()) if whole else _moved_out(body, kind_of(entry), sealing)
     if moved:
         body[ELSEWHERE] = moved
+    elif sealing is None:
+        return Rested(text)
     if sealing is not None:
         body = _sealed(body, kind_of(entry), step_of(entry), seq, sealing)
-    return Rested(texts.dumps(body), tuple(payloads.values()))
+    return Rested(texts.dumps(body), payloads)
+
+
+def _moved_out(body: dict[str, JSON], kind: str, sealing: Sealing | None) -> tuple[dict[str, JSON], tuple[Payload, ...]]:
+    """Take the values that do not fit out of a body: where each of them stood, and what they are stored as."""
+    moved: dict[str, JSON] = {}
+    payloads: dict[str, Payload] = {}  # by their texts: an outcome stands in its row twice
+    key = [] if sealing is None else [sealing.vault.current]
+    for path, text in list(_large(kind, body)):
+        if (payload := payloads.get(text)) is None:
+            plain = text.encode()
+            payload = payload_of(plain if sealing is None else sealing.vault.wrap(plain, sealing.about_payload))
+            payloads[text] = payload
+        moved[".".join(path)] = [payload.digest, len(payload.body), *key]
+        put(body, path, None)
+    return moved, tuple(payloads.values())
 
 
 def late_item(run_id: str, epoch: Epoch, at_us: int, told: Observation, sealing: Sealing | None) -> Evidence:
@@ -282,14 +294,21 @@ def fits(text: str) -> bool:
     return len(text) * 4 <= INLINE_MAX or len(text.encode()) <= INLINE_MAX
 
 
-def _large(kind: str, body: Mapping[str, JSON]) -> Iterator[Path]:
-    """The paths of the values in a body that do not fit into it. What is held by name moves by itself: a large document stays one payload,
-    whatever it is passed along with."""
+def _large(kind: str, body: Mapping[str, JSON]) -> Iterator[tuple[Path, str]]:
+    """The paths of the values in a body that do not fit into it, with their texts. One that stands there twice is written once: that takes longer than all else."""
+    said: dict[int, str] = {}
+    for path, value in _values(kind, body):
+        text = said[id(value)] = said.get(id(value)) or texts.dumps(value)
+        if not fits(text):
+            yield path, text
+
+
+def _values(kind: str, body: Mapping[str, JSON]) -> Iterator[tuple[Path, JSON]]:
+    """What is held by name is a value by itself: a large document stays one payload, whatever it is passed along with."""
     for path in values_in(kind, body):
         value = at(body, path)
-        named = value.items() if path in BY_NAME and isinstance(value, dict) else ()
-        for part, inner in named:
-            if not fits(texts.dumps(inner)):
-                yield (*path, part)
-        if not named and value is not None and not fits(texts.dumps(value)):
-            yield path
+        if path in BY_NAME and isinstance(value, dict) and value:
+            for part, inner in value.items():
+                yield (*path, part), inner
+        elif value is not None:
+            yield path, value

@@ -149,7 +149,7 @@ class Writer:
             seq += 1
             body = body_of(entry)
             if sealing is not None or not fits(body):
-                body, away = rest(entry, seq, sealing)
+                body, away = rest(entry, seq, sealing, body)
                 payloads |= {payload.digest: payload for payload in away}
             row = chained(previous, seq, kind_of(entry), step_of(entry), body, epoch, token, signed)
             previous = row.digest
