@@ -38,10 +38,7 @@ class Status(StrEnum):
 
     @property
     def settled(self) -> bool:
-        return self in _SETTLED
-
-
-_SETTLED: Final = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
+        return self in {Status.COMPLETED, Status.FAILED, Status.CANCELLED}
 
 
 class AnswerKind(StrEnum):

@@ -55,6 +55,14 @@ _LINK: Final = """
 INSERT INTO {run_contract} (run, digest) VALUES ((SELECT number FROM {run} WHERE run_id = ?), ?) ON CONFLICT DO NOTHING
 """
 
+_PAYLOAD: Final = """
+INSERT INTO {payload} (digest, body) VALUES (?, ?) ON CONFLICT DO NOTHING
+"""
+_REFERENCE: Final = """
+INSERT INTO {run_payload} (run, digest) VALUES ((SELECT number FROM {run} WHERE run_id = ?), ?) ON CONFLICT DO NOTHING
+"""
+"""Whoever would forget the bytes meanwhile has no write transaction while this is one."""
+
 
 class Alone:
     """The statements for the tables of one place."""
@@ -66,11 +74,12 @@ class Alone:
             return tables.written(template).strip()
 
         self._key, self._contract, self._link = written(_KEY), written(_CONTRACT), written(_LINK)
+        self._payload, self._reference = written(_PAYLOAD), written(_REFERENCE)
         self._fence, self._fence_at_work = written(_FENCE), written(_FENCE_AT_WORK)
         self._rows = tuple(written(_ROWS.replace(":rows", ", ".join([_ROW] * size))) for size in range(1, ROWS_MAX + 1))
 
     def written(self, cursor: Any, batch: Sequence[Append]) -> bool:
-        """Write all that the one member of a batch says, in the cursor's transaction."""
+        """Write all that the one member of a batch says, but for what it tells other runs, in the cursor's transaction."""
         [member] = batch
         if not self._keys(cursor, member) or not self._fenced(cursor, member):
             return False
@@ -115,6 +124,9 @@ class Alone:
         for contract in member.contracts:
             execute(cursor, self._contract, contract)
             execute(cursor, self._link, (member.run_id, contract[0]))
+        for payload in member.payloads:
+            execute(cursor, self._payload, (payload.digest, payload.body))
+            execute(cursor, self._reference, (member.run_id, payload.digest))
 
 
 alone_at: Final = cache(Alone)

@@ -290,7 +290,6 @@ class SqliteDatabase:
                     f"Run {member.run_id!r}: the fence refused an append without a reason. Nothing was written."
                 )
             return reason
-        payloads.refer(connection, ((number, item) for item in member.payloads))
         self._alone.brought(cursor_of(connection), member)
         inbox.tell(connection, member.words)
         return _APPENDED

@@ -84,17 +84,12 @@ def whole(rows: int) -> int:
     return power * 3 // 4 if rows <= power * 3 // 4 else power
 
 
-def is_ordinary(member: Append) -> bool:
-    """Whether it brings nothing that takes more to write."""
-    return not member.payloads and not member.words
-
-
 def ordinary(batch: Sequence[Append]) -> list[Append]:
-    """The members that may be written together: one for each run, and each of them ordinary."""
+    """The members that may be written together: one for each run, and none that brings more than rows, keys and contracts. One by itself may bring payloads."""
     if len(batch) == 1:  # nearly always
-        return [*batch] if is_ordinary(batch[0]) else []
+        return [] if batch[0].words else [*batch]
     runs = Counter(member.run_id for member in batch)
-    return [member for member in batch if is_ordinary(member) and runs[member.run_id] == 1]
+    return [member for member in batch if not member.payloads and not member.words and runs[member.run_id] == 1]
 
 
 class Together:

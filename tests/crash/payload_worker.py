@@ -9,6 +9,7 @@ leaves nothing anywhere.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from datetime import timedelta
@@ -22,6 +23,7 @@ from recovery.encryption import Keyring
 
 LARGE = "a page of a report\n" * 3_600
 KEYS = {"one": b"1" * 32}
+ABOUT_PAYLOADS = re.compile(r"\s*INSERT INTO \S*payload\b")
 
 
 @effect(contracts.Keyed(window=timedelta(days=1)), environment=Environment("archive"))
@@ -46,17 +48,32 @@ def engine(url: str) -> Engine:
 
 def killing(number: int) -> None:
     """Kill this process at the moment of that number: each statement about payloads has one in front of it and one behind it."""
-    met = 0
+    met, inside = 0, False
 
-    def meet(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+    def meet() -> None:
         nonlocal met
-        if "payload" in statement and "INSERT" in statement:
-            met += 1
-            if met == number:
-                os.kill(os.getpid(), signal.SIGKILL)
+        met += 1
+        if met == number:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-    event.listen(sa.Engine, "before_cursor_execute", meet)
-    event.listen(sa.Engine, "after_cursor_execute", meet)
+    def begun(statement: str) -> None:
+        """By SQLite itself, which is told most of its statements past Core: what the last one wrote is behind it when the next one begins."""
+        nonlocal inside
+        if inside:
+            meet()
+        inside = ABOUT_PAYLOADS.match(statement) is not None
+        if inside:
+            meet()
+
+    def said(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+        if ABOUT_PAYLOADS.match(statement):
+            meet()
+
+    if sys.argv[1].startswith("sqlite"):
+        event.listen(sa.Engine, "connect", lambda connection, _record: connection.set_trace_callback(begun))
+    else:
+        event.listen(sa.Engine, "before_cursor_execute", said)
+        event.listen(sa.Engine, "after_cursor_execute", said)
 
 
 if __name__ == "__main__":
