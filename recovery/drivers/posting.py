@@ -151,6 +151,8 @@ class Post:
         """Let the loop do what else it has, and be woken as those are who have been answered: few in one turn."""
         errand = Errand(_nothing, asyncio.get_running_loop().create_future())
         self._answered.append(errand)
+        if not self._turning:
+            self._turn_soon()
         await errand.about
 
     def tell(self, answered: Sequence[Asked]) -> None:
