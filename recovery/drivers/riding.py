@@ -53,13 +53,15 @@ class Watchman:
                 self._come.notify()
 
     def close(self) -> None:
-        """Let the thread end. A later `call_later` starts another."""
+        """Call everybody back now, in this thread, and let the other one end. A later `call_later` starts another."""
         with self._lock:
             thread, self._thread = self._thread, None
-            self._asked.clear()
+            asked, self._asked = self._asked, deque()
             self._come.notify()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+        for _, back in asked:
+            back()
 
     def _watch(self) -> None:
         me = threading.current_thread()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from recovery import AsyncEngine, Engine, Run, workflow
+from recovery import AsyncEngine, Engine, Riding, Run, workflow
 from recovery.core.errors import EngineClosed, ExitCode
 from recovery.ports import Journal
 from tests.integration.totals import async_total, echo, total
@@ -127,3 +127,31 @@ def test_a_run_that_is_at_work_when_its_engine_is_closed_goes_on_to_its_end(jour
         closed.set()
         assert ran.result(timeout=60) == 3
     engine.flush()
+
+
+def test_what_rides_in_a_run_at_work_when_its_engine_is_closed_is_durable_then(journal: Journal) -> None:
+    begun, closed = threading.Event(), threading.Event()
+
+    @workflow(name="slow")
+    def slow(run: Run) -> int:
+        first = run.perform(echo(number=1))
+        begun.set()
+        assert closed.wait(timeout=60)
+        return first
+
+    def entries() -> int:
+        row = journal.find("r")
+        assert row is not None
+        return row.head
+
+    engine = Engine(journal, workflows=[slow], riding=Riding(limit=timedelta(hours=1)))
+    with ThreadPoolExecutor(1) as threads:
+        ran = threads.submit(engine.run, "r", slow)
+        assert begun.wait(timeout=60)
+        before = entries()
+        engine.close()
+        after = entries()
+        closed.set()
+        assert ran.result(timeout=60) == 1
+    engine.flush()
+    assert (before, after) == (2, 3)

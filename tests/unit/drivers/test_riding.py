@@ -6,6 +6,7 @@ import sys
 import threading
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -40,15 +41,17 @@ def test_what_is_asked_for_by_who_is_called_back_is_heard() -> None:
     watchman.close()
 
 
-def test_a_closed_one_calls_nobody_and_can_be_asked_again() -> None:
-    watchman, never, done = Watchman(timedelta(hours=1)), threading.Event(), threading.Event()
-    watchman.call_later(never.set)
+def test_whoever_waits_when_it_is_closed_is_called_back_at_once_and_it_can_be_asked_again() -> None:
+    watchman, called, done = Watchman(timedelta(hours=1)), list[int](), threading.Event()
+    for number in range(2):
+        watchman.call_later(partial(called.append, number))
     watchman.close()
+    assert called == [0, 1]
     watchman.seconds = 0.001
     watchman.call_later(done.set)
     assert done.wait(LONG_SECONDS)
-    assert not never.is_set()
     watchman.close()
+    assert called == [0, 1]
 
 
 def test_while_nothing_rides_there_is_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
