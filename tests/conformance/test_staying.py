@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import psycopg
 import pytest
@@ -82,6 +83,39 @@ def test_one_that_the_server_has_ended_is_replaced_and_the_append_is_done(
     where(lambda: appended(journal, member(now)))
     [stays] = staying(journal)
     assert stays != before
+
+
+@contextmanager
+def given_back(journal: SqlJournal) -> Iterator[None]:
+    """The one that stays is in the pool again, and alone."""
+    sessions = journal._database._sessions  # type: ignore[attr-defined]  # PostgreSQL's
+    others = [sessions._pool.raw_connection() for _ in range(pool(journal).checkedin())]
+    sessions._staying.close()
+    assert staying(journal) == []
+    yield
+    for other in others:
+        other.close()
+
+
+def test_one_that_was_given_back_and_is_taken_again_knows_its_statements(journal: SqlJournal) -> None:
+    run = appended(journal, member(opened(journal)))
+    [before] = staying(journal)
+    with given_back(journal):
+        assert journal.append([member(run)]) == [Appended()]
+        assert staying(journal) == [before]  # one whose statement was prepared twice, or not at all, would be gone
+
+
+def test_one_whose_statements_somebody_let_go_of_is_replaced_and_the_append_is_done(journal: SqlJournal) -> None:
+    """As the driver itself does when it rolls back."""
+    run = appended(journal, member(opened(journal)))
+    [before] = staying(journal)
+    with given_back(journal):
+        with journal._database.writing() as connection:
+            connection.exec_driver_sql("DEALLOCATE ALL")
+        run = appended(journal, member(run))
+        appended(journal, member(run))
+        [after] = staying(journal)
+        assert after != before
 
 
 def test_what_is_broken_off_leaves_nothing_behind(journal: SqlJournal, monkeypatch: pytest.MonkeyPatch) -> None:
