@@ -393,6 +393,12 @@ def _leaves(name: str, group: Any) -> Iterable[tuple[str, Any]]:
             yield f"{name} {part}", command
 
 
+def _taken(argument: Any) -> str:
+    """An argument as it is typed: in brackets where it may be left out, and with dots where there may be several."""
+    several = "..." if argument.nargs == -1 else ""
+    return f"{argument.metavar}{several}" if argument.required else f"[{argument.metavar}{several}]"
+
+
 def _command(name: str, command: Any) -> list[str]:
     """A command's help as a section. `Any`: typer brings its own copy of click, whose types are private."""
     arguments = [item for item in command.params if item.param_type_name == "argument"]
@@ -402,7 +408,7 @@ def _command(name: str, command: Any) -> list[str]:
             taken = "" if item.is_flag else f" {item.metavar}"
             default = f" Default: {item.default}." if item.default and not item.is_flag else ""
             rows.append((f"`{', '.join(item.opts)}{taken}`", f"{item.help}{default}"))
-    usage = " ".join([name, *(item.metavar if item.required else f"[{item.metavar}]" for item in arguments), "[OPTIONS]"])
+    usage = " ".join([name, *map(_taken, arguments), "[OPTIONS]"])
     return [f"## {name}", "", f"`{usage}`", "", inspect.cleandoc(command.help), "", *table(("option", "meaning"), rows), ""]
 
 

@@ -6,6 +6,7 @@ and nothing of how arguments are validated inside shows through.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -18,6 +19,8 @@ from recovery.cli.contents import SECTIONS
 from recovery.core.ids import RUN_ID_PATTERN
 
 _VALIDATED: Final = "Value error, "
+_TRIED: Final = re.compile(", unable to parse .*")
+"""What whoever checks a value says of how it went about it."""
 
 
 _MEANT: Final = {
@@ -72,7 +75,7 @@ def _plainly() -> Iterator[None]:
     except typer.BadParameter as error:
         if len(missing := _missing(error)) > 1:
             error.ctx.fail(f"Missing: {', '.join(missing)}.")  # type: ignore[union-attr]  # it was there to be missed
-        error.message = error.message.removeprefix(_VALIDATED)
+        error.message = _TRIED.sub("", error.message.removeprefix(_VALIDATED).replace("Input should", "it should"))
         raise
 
 

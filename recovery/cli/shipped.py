@@ -18,7 +18,7 @@ from recovery.core.errors import ExitCode
 @app.command(short_help="Play scenarios on stores, and say which hold.")
 def replay(
     context: typer.Context,
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", exists=True, help="Scenario files, or directories of them.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", exists=True, help="Scenario files, or directories of them.")],
     store: Annotated[
         list[str] | None,
         typer.Option(
@@ -89,7 +89,7 @@ def contracts_list(context: typer.Context, as_json: Json = False, debug: Debug =
     carry_out(context, Common(as_json=as_json, debug=debug), work)
 
 
-@contracts.command("show")
+@contracts.command("show", short_help="Show one provider, promise by promise.")
 def contracts_show(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The provider, as `recover contracts list` names it.")],

@@ -54,7 +54,7 @@ def test_a_file_that_is_no_scenario_names_file_and_line(place: Place) -> None:
     [
         (["nowhere.yaml"], "path 'nowhere.yaml' does not exist"),
         ([str(S01), "--store", "oracle"], "oracle is no store"),
-        ([], "Missing argument 'PATH...'"),
+        ([], "Missing argument 'PATH'"),
     ],
 )
 def test_a_mistake_is_named_and_exits_2(place: Place, arguments: list[str], says: str) -> None:

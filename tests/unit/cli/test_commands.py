@@ -48,3 +48,17 @@ def test_each_command_is_told_under_one_heading() -> None:
 def test_all_that_is_missing_is_said_at_once(typed: str, missing: str) -> None:
     ended = CliRunner().invoke(app, typed.split())
     assert (ended.exit_code, missing in ended.stderr) == (2, True), ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "problem"),
+    [
+        ("--run-id r1 --max-wait -1", "it should be greater than or equal to 0"),
+        ("--run-id r1 --max-wait soon", "it should be a valid number"),
+        ("runs --limit 1.5", "it should be a valid integer"),
+    ],
+)
+def test_a_wrong_value_is_refused_in_words_about_what_was_typed(typed: str, problem: str) -> None:
+    ended = CliRunner().invoke(app, typed.split())
+    assert ended.exit_code == 2
+    assert ended.stderr.rstrip().endswith(f": {problem}"), ended.stderr
