@@ -30,16 +30,19 @@ def sqlite(name: str) -> str:
 
 
 def serve(**turns: Turn) -> None:
-    """Until this process is killed, or standard input ends. A turn returns more to be said, or nothing. What is imported is taken out of the
-    collector's sight, for all programs alike, as `recover worker` does."""
-    gc.collect()
-    gc.freeze()
+    """Until this process is killed, or standard input ends. A turn returns more to be said, or nothing. What is imported is taken out of the collector's
+    sight, for all programs alike, as `recover worker` does: once before the first turn and once behind it, since all of them import things when they first use them."""
+    _out_of_sight()
     _say({"ready": True, "turns": sorted(turns)})
+    taken = 0
     for line in sys.stdin:
         asked = json.loads(line)
         spent, began = _spent(), time.perf_counter()
         more = turns[asked["turn"]](asked["runs"], asked["steps"]) or {}
         _say({"seconds": time.perf_counter() - began, "processor": _spent() - spent} | more)
+        taken += 1
+        if taken == 1:
+            _out_of_sight()
     os._exit(0)  # no background thread of a library holds it up
 
 
@@ -69,6 +72,11 @@ async def ticking(work: Any) -> dict[str, float]:
 def peak_mb() -> float:
     """The most memory that this process has had, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+def _out_of_sight() -> None:
+    gc.collect()
+    gc.freeze()
 
 
 def _spent() -> float:
