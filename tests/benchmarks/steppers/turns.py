@@ -34,14 +34,12 @@ def serve(**turns: Turn) -> None:
     sight, for all programs alike, as `recover worker` does: once before the first turn and once behind it, since all of them import things when they first use them."""
     _out_of_sight()
     _say({"ready": True, "turns": sorted(turns)})
-    taken = 0
-    for line in sys.stdin:
+    for taken, line in enumerate(sys.stdin):
         asked = json.loads(line)
         spent, began = _spent(), time.perf_counter()
         more = turns[asked["turn"]](asked["runs"], asked["steps"]) or {}
         _say({"seconds": time.perf_counter() - began, "processor": _spent() - spent} | more)
-        taken += 1
-        if taken == 1:
+        if taken == 0:
             _out_of_sight()
     os._exit(0)  # no background thread of a library holds it up
 
