@@ -124,4 +124,5 @@ def test_what_is_settled_is_not_read(store_url: str, analyzed: bool) -> None:
             with engine.journal._database.transaction() as connection:
                 connection.exec_driver_sql("ANALYZE")
     among = cost(store_url, "among")
-    assert all(0 < among[turn] <= alone[turn] * 1.2 for turn in alone), (alone, among)
+    # A plan that is another one looks into an index a few times more; one that goes over what is settled reads each of them.
+    assert all(0 < among[turn] < alone[turn] + SETTLED / 2 for turn in alone), (alone, among)
