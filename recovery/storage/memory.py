@@ -233,7 +233,7 @@ class MemoryJournal(OneByOne):
             if there is None:
                 return None
             row, rows, contracts = there.row, there.rows[: there.row.head], dict(there.contracts)
-            payloads = {digest: body for digest, body in self._payloads.items() if digest in there.payloads}
+            payloads = {digest: self._payloads[digest] for digest in there.payloads if digest in self._payloads}
             late = [kept for kept in self._evidence if kept.run_id == run_id]
         return take(Stored(self._namespace, self._incarnation, row, contracts, late, in_portions(rows), at_hand(payloads)))
 
