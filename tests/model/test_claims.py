@@ -60,15 +60,15 @@ def test_every_promise_is_broken_by_some_fault() -> None:
 def test_sqlite_answers_every_call_of_these_histories_as_memory_does(setting, tmp_path: Path) -> None:
     journal = open_journal(f"sqlite:///{tmp_path / 'recovery.db'}")
     assert isinstance(journal, SqlJournal)
-    asked = asked_in(setting, 2_000)
-    assert sum(map(len, asked.values())) > 50
+    asked = asked_in(setting, 3_000)
+    assert sum(map(len, asked.values())) > 80
     assert [wrong for stored, calls in asked.items() for call in calls if (wrong := check_one(journal, stored, call))] == []
     journal.close()
 
 
 @cache
 def asked_of_two() -> dict[Stored, list[Call]]:
-    return asked_in(PAIR, 2_000)
+    return asked_in(PAIR, 3_000)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def met(postgres_url: str) -> Iterator[Meeting]:
 def test_a_call_that_comes_while_another_is_open_on_postgresql_is_before_it_or_behind_it(met: Meeting) -> None:
     """Every shape of such a meeting, half of them with the open one's server process killed. `make model` has each of them both ways."""
     chosen = pairs(asked_of_two(), 1)
-    assert len(chosen) > 50
+    assert len(chosen) > 60
     assert [wrong for at, pair in enumerate(chosen) if (wrong := met.hold(pair, killed=at % 2 == 0))] == []
 
 
