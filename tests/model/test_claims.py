@@ -60,7 +60,7 @@ def test_every_promise_is_broken_by_some_fault() -> None:
 def test_sqlite_answers_every_call_of_these_histories_as_memory_does(setting, tmp_path: Path) -> None:
     journal = open_journal(f"sqlite:///{tmp_path / 'recovery.db'}")
     assert isinstance(journal, SqlJournal)
-    asked = asked_in(setting, 3_000)
+    asked = asked_in(setting, 2_500)
     assert sum(map(len, asked.values())) > 80
     assert [wrong for stored, calls in asked.items() for call in calls if (wrong := check_one(journal, stored, call))] == []
     journal.close()
@@ -68,7 +68,7 @@ def test_sqlite_answers_every_call_of_these_histories_as_memory_does(setting, tm
 
 @cache
 def asked_of_two() -> dict[Stored, list[Call]]:
-    return asked_in(PAIR, 3_000)
+    return asked_in(PAIR, 2_000)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ call is the shipped store; nothing is decided here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from recovery import codec
 from recovery.core.chain import Row, chained, genesis
@@ -16,8 +16,12 @@ from recovery.core.entries import Opened, Status, encode
 from recovery.core.errors import RecoveryError
 from recovery.core.ids import ROOT, Epoch
 from recovery.ports import Append, AppendResult, Evidence, Journal, NewRun, Owner, RunRow
+from recovery.ports import Stored as AsStored
 from recovery.storage.memory import MemoryJournal, _Run
+from recovery.storage.portions import in_one_piece
 from tests.model.claims.workers import LEASE, RUN, owner_of
+
+T = TypeVar("T")
 
 NAMESPACE: Final = "0" * 32
 
@@ -81,7 +85,12 @@ class Done(NamedTuple):
 EMPTY: Final = Stored(None, (), (), (), ())
 
 WRITES: Final = ("open_run", "append", "claim", "renew", "release", "add_evidence", "raise_incarnation")
-METHODS: Final = (*WRITES, "find", "load", "evidence")
+METHODS: Final = (*WRITES, "find")  # and `stream`
+
+
+def as_it_stands(stored: AsStored) -> tuple[Any, ...]:
+    """A run as a store gives it, with what stands outside its chain."""
+    return (*in_one_piece(stored), stored.late, stored.incarnation)
 
 
 class Store(MemoryJournal):
@@ -95,6 +104,12 @@ class Store(MemoryJournal):
         self._keys = dict(stored.keys)
         self._evidence = list(stored.evidence)
         self.calls: list[Call] = []
+
+    def stream(self, run_id: str, take: Callable[[AsStored], T]) -> T | None:
+        """Remembered is what the store gives, and not what anybody makes of it."""
+        given = super().stream(run_id, as_it_stands)
+        self.calls.append(Call("stream", (run_id, as_it_stands), (), _plain(given)))
+        return super().stream(run_id, take)
 
     @property
     def value(self) -> Stored:
