@@ -31,7 +31,7 @@ from recovery.storage.names import sync_names
 from recovery.storage.place import Place, tables_at
 from recovery.storage.schema import metadata
 from recovery.storage.sqlite_library import LIBRARY
-from recovery.storage.urls import Address, is_file, parsed, refused, sqlite_path
+from recovery.storage.urls import ENCODED, WHOLE_TEXTS, Address, is_file, parsed, refused, sqlite_path
 from recovery.storage.version import schema_version
 
 LOCK_SECONDS_MAX: Final = 60.0
@@ -139,9 +139,12 @@ def _blamed(error: SQLAlchemyError, shown_url: str) -> Exception:
 
 def _migrate_server(address: Address) -> tuple[str | None, str]:
     unprepared = {"prepare_threshold": None}  # behind a pooler, others would meet the statements that we leave in a session
-    engine = address.lent or sa.create_engine(address.url, poolclass=NullPool, connect_args=unprepared)
+    engine = address.lent or sa.create_engine(address.url, poolclass=NullPool, connect_args=unprepared | ENCODED)
     schema = address.place.schema
     with engine.begin() as connection:
+        encoding = connection.execute(sa.text("SHOW server_encoding")).scalar_one()
+        if encoding != "UTF8":
+            raise refused(address.shown, f"its server_encoding is {encoding}", WHOLE_TEXTS)
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
         if schema:
             if not sa.inspect(connection).has_schema(schema):

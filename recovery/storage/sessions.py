@@ -20,6 +20,7 @@ from recovery.storage.faults import translated
 from recovery.storage.leaving import leave
 from recovery.storage.place import Tables
 from recovery.storage.staying import Staying
+from recovery.storage.urls import ENCODED, WHOLE_TEXTS
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
@@ -42,11 +43,17 @@ _SETTINGS: Final = {
 _ISOLATION: Final = {"default_transaction_isolation": "read committed"}
 """Under REPEATABLE READ a claimant would not see what was appended before its claim. Of a session: a transaction says its own as it begins."""
 
-# An acknowledged commit survives.
+# An acknowledged commit survives, and its texts are read as they were written.
+_PROVES = "Set it to on: without it a commit proves nothing."
 _REQUIRED: Final = {
-    "synchronous_commit": {"on", "local", "remote_write", "remote_apply"},
-    "fsync": {"on"},
-    "full_page_writes": {"on"},
+    "synchronous_commit": ({"on", "local", "remote_write", "remote_apply"}, _PROVES),
+    "fsync": ({"on"}, _PROVES),
+    "full_page_writes": ({"on"}, _PROVES),
+    "server_encoding": ({"UTF8"}, WHOLE_TEXTS),
+    "client_encoding": (
+        {"UTF8"},
+        'Make the engine with connect_args={"client_encoding": "utf8"}: another one does not carry every text.',
+    ),
 }
 _ASSERTED: Final = ", ".join(f"current_setting('{name}')" for name in _REQUIRED)
 _TOLD_AND_ASSERTED: Final = sa.text(
@@ -85,13 +92,9 @@ class Sessions:
         connection.autocommit = False
 
     def _assert(self, found: Any) -> None:
-        for (name, allowed), value in zip(_REQUIRED.items(), found, strict=False):
+        for (name, (allowed, advice)), value in zip(_REQUIRED.items(), found, strict=False):
             if value not in allowed:
-                raise StoreUrlError(
-                    url=self._url,
-                    problem=f"its {name} is {value}",
-                    advice=f"Set it to {min(allowed, key=len)}: without it a commit proves nothing.",
-                )
+                raise StoreUrlError(url=self._url, problem=f"its {name} is {value}", advice=advice)
 
     @contextmanager
     def statement(self) -> Iterator[sa.Connection]:
@@ -136,6 +139,8 @@ class Sessions:
                     problem="a pooler is between, and the engine prepares statements, which other sessions of the server do not know",
                     advice='Make the engine with connect_args={"prepare_threshold": None}.',
                 )
+            if self.shared:  # of a connection that we made it was asked then
+                self._assert(connection.exec_driver_sql(f"SELECT {_ASSERTED}").one())
 
     def give_up(self) -> None:
         """Close the connections that nobody uses, where they are ours."""
@@ -159,7 +164,7 @@ def pooled(connection: Any) -> bool:
 
 def connecting(url: sa.URL, shown_url: str) -> sa.Engine:
     """An engine of our own. Raises StoreUrlError."""
-    arguments = {name: value for name, value in _PATIENCE.items() if name not in url.query}
+    arguments = {name: value for name, value in _PATIENCE.items() if name not in url.query} | ENCODED
     try:
         return sa.create_engine(url, connect_args=arguments, isolation_level="READ COMMITTED")
     except ArgumentError as error:

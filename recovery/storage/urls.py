@@ -36,6 +36,12 @@ def refused(url: str, problem: str, advice: str = _ADVICE) -> StoreUrlError:
     return StoreUrlError(url=shown(url), problem=problem, advice=advice)
 
 
+ENCODED: Final = {"client_encoding": "utf8"}
+"""Of each connection to a server that we make: below the driver a text is said as its UTF-8, and a database, a role or the environment may have another
+encoding in mind."""
+WHOLE_TEXTS: Final = "Make a database with ENCODING 'UTF8': another one does not hold every text."
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """A database, and what its URL says about the use of it."""

@@ -32,7 +32,8 @@ from recovery.ports import Appended, Evidence, Journal
 from recovery.storage.migrate import migrate
 from recovery.storage.schema import VERSION
 from tests.conformance.blocking import in_thread, wait_for
-from tests.conformance.making import appended, member, opened, owner, verified
+from tests.conformance.making import appended, member, opened, owner, row_after, verified
+from tests.postgres import PostgresServer
 
 _opened: list[Journal] = []
 
@@ -506,6 +507,36 @@ def test_a_server_that_does_not_sync_is_refused(postgres_url: str) -> None:
     finally:
         switch("ALTER SYSTEM RESET fsync", "on")
     assert open_journal(postgres_url).runs() == []
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SJIS", "SQL_ASCII"])
+def test_a_text_is_read_as_it_was_written_whatever_encoding_the_database_tells_its_clients(
+    postgres_url: str, encoding: str
+) -> None:
+    """What libpq is told below the driver is UTF-8."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        name = sql.Identifier(connection.info.dbname)
+        connection.execute(sql.SQL("ALTER DATABASE {} SET client_encoding = {}").format(name, encoding))
+    journal = open_journal(f"{postgres_url}&client_encoding={encoding}")
+    run = opened(journal)
+    appended(journal, member(run, row_after(run, body='{"a":"Zürich 日本 😀"}')))
+    assert journal.stream(run.run_id, verified) == run.head + 1
+
+
+def test_a_database_that_does_not_hold_every_text_is_refused(postgres_server: PostgresServer) -> None:
+    """What it cannot hold would be found out behind an effect, by its outcome."""
+    name = "of_western_europe"
+    created = sql.SQL("CREATE DATABASE {} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    postgres_server.execute(created.format(sql.Identifier(name)))
+    try:
+        for use in (migrate, lambda url: open_journal(url).runs()):
+            text = refusal(lambda use=use: use(postgres_server.url(name)), StoreUrlError)
+            assert "its server_encoding is LATIN1" in text
+            assert "ENCODING 'UTF8'" in text
+    finally:
+        while _opened:
+            _opened.pop().close()
+        postgres_server.execute(sql.SQL("DROP DATABASE {}").format(sql.Identifier(name)))
 
 
 def test_a_read_only_server_is_said_to_be_so(postgres_url: str) -> None:

@@ -67,6 +67,16 @@ def test_its_pool_is_used_its_sessions_are_told_nothing_and_it_outlives_the_engi
     service.dispose()
 
 
+def test_one_whose_sessions_do_not_carry_every_text_is_refused(empty_postgres_url: str) -> None:
+    migrate(empty_postgres_url)
+    service = sa.create_engine(
+        empty_postgres_url.replace("postgresql://", "postgresql+psycopg://"), connect_args={"client_encoding": "latin1"}
+    )
+    with Engine(service, workflows=[total]) as engine, pytest.raises(StoreUrlError, match='"client_encoding": "utf8"'):
+        engine.run("r", total, 1)
+    service.dispose()
+
+
 APP = """
 import sqlalchemy as sa
 from recovery import Engine, Run, workflow
