@@ -73,7 +73,8 @@ POLL_SECONDS_MAX: Final = 1.0
 
 class Driver(ABC):
     """Drives procedures. `writer` is the run's own, for the operations of a workflow; None before there is a claim. `run_id`: what
-    an operator's procedure is about, which has no workflow to drive. `pure`: held while the core thinks; None: where branches are tasks, of which one thinks at a time anyhow."""
+    an operator's procedure is about, which has no workflow to drive. `pure`: held while the core thinks; None: where branches are tasks, of which one
+    thinks at a time anyhow."""
 
     pure: Any  # a context, or None
 
@@ -195,18 +196,19 @@ class Driver(ABC):
             self._awaited = True
             self._later(watchman, self._writer.head)
 
-    def _ridden(self, head: int) -> Writer | None:
-        """Half the limit has passed since something rode behind entry `head`: who writes it, if it still does. What came later is looked after anew."""
+    def _ridden(self, head: int | None) -> Writer | None:
+        """Half the limit has passed since something rode behind entry `head`: who writes it, if it still does. What came later is looked after anew. None:
+        whatever rides, behind whichever entry."""
         self._awaited = False
         if self.ended or self._writer is None or not self._writer.aboard:
             return None
-        if self._writer.head != head:
+        if head is not None and self._writer.head != head:
             self._watch()
             return None
         return self._writer
 
-    async def _due(self, head: int) -> None:
-        """Make durable what rides behind entry `head`, if it still does."""
+    async def _due(self, head: int | None) -> None:
+        """Make durable what rides behind entry `head`, if it still does; None: behind whichever."""
         if (writer := self._ridden(head)) is not None:
             with suppress(Exception):  # the run hears of it from its writer, at its next step
                 await self.drive(writer.flush())

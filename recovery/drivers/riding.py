@@ -28,18 +28,17 @@ class Watchman:
         forks.watch(self)
 
     def _begin(self) -> None:
-        self._asked: deque[tuple[float, Callable[[], None]]] = deque()
+        self._asked: deque[tuple[float, Callable[[bool], None]]] = deque()
         self._lock = threading.Lock()
-        self._come = threading.Condition(
-            self._lock
-        )  # entered by its lock, which an interrupt leaves taken or not; between the two a condition has lines of its own
+        # It is entered by its lock, which an interrupt leaves taken or not; to enter a condition takes lines of its own, between which one can strike.
+        self._come = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
 
     def forked(self) -> None:
         self._begin()  # what rides in the parent is the parent's
 
-    def call_later(self, back: Callable[[], None]) -> None:
-        """Call `back` in another thread. Returns at once."""
+    def call_later(self, back: Callable[[bool], None]) -> None:
+        """Call `back` in another thread, with whether that is before its time. Returns at once."""
         with self._lock:
             self._asked.append((time.monotonic() + self.seconds, back))
             if self._thread is None:
@@ -53,7 +52,7 @@ class Watchman:
                 self._come.notify()
 
     def close(self) -> None:
-        """Call everybody back now, in this thread, and let the other one end. A later `call_later` starts another."""
+        """Call everybody back now, before their time and in this thread, and let the other one end. A later `call_later` starts another."""
         with self._lock:
             thread, self._thread = self._thread, None
             asked, self._asked = self._asked, deque()
@@ -61,7 +60,7 @@ class Watchman:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
         for _, back in asked:
-            back()
+            back(True)
 
     def _watch(self) -> None:
         me = threading.current_thread()
@@ -80,4 +79,4 @@ class Watchman:
                     self._come.wait(left)
                     continue
                 self._asked.popleft()
-            back()
+            back(False)

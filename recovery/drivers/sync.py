@@ -93,13 +93,13 @@ class SyncDriver(Driver):
     def _later(self, watchman: Watchman, head: int) -> None:
         watchman.call_later(partial(self._look, watchman, head))
 
-    def _look(self, watchman: Watchman, head: int) -> None:
-        """In the watchman's thread, which waits for nobody: whoever writes now takes with them what rides."""
+    def _look(self, watchman: Watchman, head: int, early: bool) -> None:
+        """In the watchman's thread, which waits for nobody: whoever writes now takes with them what rides. early: the engine is closed, and nobody looks later."""
         if not self._writing.acquire(blocking=False):
             self._later(watchman, head)
             return
         try:
-            finish(self._due(head))
+            finish(self._due(None if early else head))
         finally:
             self._writing.release()
 

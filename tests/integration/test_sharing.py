@@ -129,15 +129,17 @@ def test_a_run_that_is_at_work_when_its_engine_is_closed_goes_on_to_its_end(jour
     engine.flush()
 
 
-def test_what_rides_in_a_run_at_work_when_its_engine_is_closed_is_durable_then(journal: Journal) -> None:
+@pytest.mark.parametrize("steps", [1, 3])
+def test_what_rides_in_a_run_at_work_when_its_engine_is_closed_is_durable_then(journal: Journal, steps: int) -> None:
+    """Be it what somebody began to look after, or what came behind that."""
     begun, closed = threading.Event(), threading.Event()
 
     @workflow(name="slow")
     def slow(run: Run) -> int:
-        first = run.perform(echo(number=1))
+        came = [run.perform(echo(number=number)) for number in range(steps)]
         begun.set()
         assert closed.wait(timeout=60)
-        return first
+        return len(came)
 
     def entries() -> int:
         row = journal.find("r")
@@ -152,6 +154,6 @@ def test_what_rides_in_a_run_at_work_when_its_engine_is_closed_is_durable_then(j
         engine.close()
         after = entries()
         closed.set()
-        assert ran.result(timeout=60) == 1
+        assert ran.result(timeout=60) == steps
     engine.flush()
-    assert (before, after) == (2, 3)
+    assert (before, after) == (2 * steps, 2 * steps + 1)

@@ -22,43 +22,47 @@ LONG_SECONDS = 60.0
 def test_all_are_called_back_in_order_and_in_another_thread() -> None:
     watchman, done, called = Watchman(timedelta(milliseconds=2)), threading.Event(), []
 
-    def back(number: int) -> None:
-        called.append((number, threading.current_thread().name))
+    def back(number: int, early: bool) -> None:
+        called.append((number, early, threading.current_thread().name))
         if number == 2:
             done.set()
 
     for number in range(3):
-        watchman.call_later(lambda number=number: back(number))  # type: ignore[misc]  # bound now
+        watchman.call_later(partial(back, number))
     assert done.wait(LONG_SECONDS)
     watchman.close()
-    assert called == [(number, "recovery-riding") for number in range(3)]
+    assert called == [(number, False, "recovery-riding") for number in range(3)]
 
 
 def test_what_is_asked_for_by_who_is_called_back_is_heard() -> None:
     watchman, done = Watchman(timedelta(milliseconds=2)), threading.Event()
-    watchman.call_later(lambda: watchman.call_later(done.set))
+    watchman.call_later(lambda _: watchman.call_later(lambda _: done.set()))
     assert done.wait(LONG_SECONDS)
     watchman.close()
 
 
 def test_whoever_waits_when_it_is_closed_is_called_back_at_once_and_it_can_be_asked_again() -> None:
-    watchman, called, done = Watchman(timedelta(hours=1)), list[int](), threading.Event()
+    watchman, called, done = Watchman(timedelta(hours=1)), list[tuple[int, bool]](), threading.Event()
+
+    def back(number: int, early: bool) -> None:
+        called.append((number, early))
+
     for number in range(2):
-        watchman.call_later(partial(called.append, number))
+        watchman.call_later(partial(back, number))
     watchman.close()
-    assert called == [0, 1]
+    assert called == [(0, True), (1, True)]
     watchman.seconds = 0.001
-    watchman.call_later(done.set)
+    watchman.call_later(lambda _: done.set())
     assert done.wait(LONG_SECONDS)
     watchman.close()
-    assert called == [0, 1]
+    assert called == [(0, True), (1, True)]
 
 
 def test_while_nothing_rides_there_is_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(riding, "IDLE_SECONDS_MAX", 0.001)
     watchman, threads, done = Watchman(timedelta(milliseconds=2)), [], threading.Event()
 
-    def back() -> None:
+    def back(_: bool) -> None:
         threads.append(threading.current_thread())
         done.set()
 
@@ -87,13 +91,13 @@ def test_a_call_that_was_interrupted_keeps_nobody_out(monkeypatch: pytest.Monkey
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            watchman.call_later(done.set)
-    watchman.call_later(lambda: None)  # another thread is there
+            watchman.call_later(lambda _: done.set())
+    watchman.call_later(lambda _: None)  # another thread is there
     sys.settrace(strike)
     with suppress(KeyboardInterrupt):
-        watchman.call_later(lambda: None)
+        watchman.call_later(lambda _: None)
     sys.settrace(before)
-    other = threading.Thread(target=watchman.call_later, args=(done.set,), daemon=True)
+    other = threading.Thread(target=watchman.call_later, args=(lambda _: done.set(),), daemon=True)
     other.start()
     assert done.wait(LONG_SECONDS)
     watchman.close()
