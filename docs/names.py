@@ -78,7 +78,7 @@ STORED = frozenset({"document", "from_json", "to_bytes", "to_json"})
 
 MADE = frozenset({
     "AsyncChild", "AsyncEmployed", "AsyncRun", "Bound", "BoundWorkflow", "Child", "Deadline", "Effect", "Employed", "Rejection", "Run", "Saga", "AsyncSaga",
-    "Workflow",     "checkpoint.Capture", "checkpoint.Parts", "checkpoint.ShardWriter", "checkpoint.Sharded",
+    "Workflow", "checkpoint.Capture", "checkpoint.Parts", "checkpoint.ShardWriter", "checkpoint.Sharded",
 })  # fmt: skip
 """What is made for people, who never call the class itself."""
 

@@ -326,8 +326,12 @@ class AsyncSession:
 
     def _step(self, name: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> Coroutine[Any, Any, T]:
         """Begun here, before any await; a coroutine that nobody awaits keeps the next step from starting."""
-        step = self._session.machine.begin(name, self._branch)
-        return self._driven(step, procedure)
+        return self._stepped(self._session.machine.begin(name, self._branch), procedure)
+
+    async def _stepped(self, step: str, procedure: Callable[[str], Coroutine[Op[Any], Any, T]]) -> T:
+        if self._driver.crowded():
+            await self._make_way(step)
+        return await self._driven(step, procedure)
 
     async def _decided(self, step: str, deciding: Deciding) -> Any:
         if self._driver.crowded():

@@ -34,7 +34,7 @@ class RunRow:
     run_id: str
     workflow: str
     status: Status
-    reason: str  # of being held; "" otherwise
+    reason: str  # of being held, or what a waiting run waits for; "" otherwise
     input_digest: str
     epoch: Epoch
     owner: Owner | None  # None: released

@@ -550,7 +550,8 @@ def test_cancelling_a_claim_leaves_the_run_free(journal: Journal) -> None:
     asyncio.run(story())
 
 
-def test_a_replay_leaves_its_loop_to_others_now_and_then() -> None:
+@pytest.mark.parametrize("steps", ["calls", "readings"])
+def test_a_replay_leaves_its_loop_to_others_now_and_then(steps: str) -> None:
     """It asks nobody for anything, and would keep the loop to its end."""
     turn = 0
     seen: list[int] = []
@@ -561,10 +562,14 @@ def test_a_replay_leaves_its_loop_to_others_now_and_then() -> None:
         return number
 
     @workflow
-    async def long(run: AsyncRun, steps: int) -> int:
-        for number in range(steps):
-            await run.perform(numbered(number=number))
-            await run.decide("choose", lambda: 1)
+    async def long(run: AsyncRun, rounds: int) -> int:
+        for number in range(rounds):
+            if steps == "calls":
+                await run.perform(numbered(number=number))
+                await run.decide("choose", lambda: 1)
+            else:
+                await run.now()
+                await run.random()
             if ends:
                 seen.append(turn)
                 until = time.monotonic() + 2 * PORTION_SECONDS
@@ -572,7 +577,7 @@ def test_a_replay_leaves_its_loop_to_others_now_and_then() -> None:
                     pass
         if not ends:
             raise Killed
-        return steps
+        return rounds
 
     async def story() -> None:
         nonlocal turn, ends
