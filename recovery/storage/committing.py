@@ -116,11 +116,12 @@ class Committer:
             self._commit_next(ticket)
 
     def submit(self, tickets: Sequence[Ticket]) -> None:
-        """Have these appended by somebody else. Returns at once; each one's `wake` is called in another thread, once for all its tickets of a batch."""
+        """Have these appended by somebody else. Returns at once; each one's `wake` is called in another thread, once for all its tickets of a batch. Raises
+        RuntimeError where no thread can be had: none of them is appended then."""
         with self._lock:
-            self._queue.extend(tickets)
-            if self._leader is None:
+            if self._leader is None:  # and nothing is queued
                 self._lend()
+            self._queue.extend(tickets)
 
     def close(self) -> None:
         """Let the thread end once nothing is queued. A later `submit` starts another."""
@@ -182,9 +183,12 @@ class Committer:
         """Let the pump lead. Called with the lock."""
         if self._pump is None:
             self._closing = False
-            self._pump = threading.Thread(target=self._lead_for_loops, name="recovery-commits", daemon=True)
-            self._leader = self._pump
-            self._pump.start()
+            self._leader = self._pump = threading.Thread(target=self._lead_for_loops, name="recovery-commits", daemon=True)
+            try:
+                self._pump.start()
+            except BaseException:  # there are too many, or an interrupt: it may never begin, and ends if it does; raised again
+                self._leader = self._pump = None
+                raise
         else:
             self._leader = self._pump
             self._called.notify()

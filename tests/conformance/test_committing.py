@@ -310,6 +310,29 @@ def test_it_begins_again_after_it_was_closed(journal: Journal) -> None:
         committer.close()
 
 
+def test_where_no_thread_can_be_had_it_is_said_and_nobody_waits_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    from recovery.storage.memory import MemoryJournal
+
+    journal = MemoryJournal()
+    lost, next_one, later = runs(journal, 3)
+    committer, answered, came = Committer(journal), threading.Event(), dict[int, Any]()
+
+    def refused(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refused)
+        with pytest.raises(RuntimeError, match="new thread"):
+            committer.submit([Ticket(member(lost), lambda _: None)])
+    with followers(committer, [member(next_one)], came, joined=False):
+        pass
+    assert came == {0: Appended()}
+    committer.submit([Ticket(member(later), lambda _: answered.set())])
+    assert answered.wait(WAIT_SECONDS)
+    assert journal.find(lost.run_id) == lost, "who was told that it failed is not written behind that"
+    committer.close()
+
+
 def test_sync_and_async_callers_share_commits(journal: Journal) -> None:
     first, *others = runs(journal, 5)
     gate, came = Gated(journal), dict[Any, Any]()

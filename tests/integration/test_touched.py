@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -19,6 +18,7 @@ from recovery.engine.draining import drain
 from recovery.engine.working import Worker, Working
 from recovery.storage.sql import SqlJournal
 from tests.benchmarks.building import settled
+from tests.integration.cli_place import until
 
 OPEN = 12
 SETTLED = 3_000
@@ -66,8 +66,10 @@ class Steps:
             connection.set_progress_handler(self.step, self.EVERY)
 
         event.listen(sa.pool.Pool, "connect", watch)
-        yield lambda: self._steps
-        event.remove(sa.pool.Pool, "connect", watch)
+        try:
+            yield lambda: self._steps
+        finally:
+            event.remove(sa.pool.Pool, "connect", watch)
 
 
 class Rows:
@@ -82,8 +84,7 @@ class Rows:
 
     def read(self) -> int:
         with psycopg.connect(self._url, autocommit=True) as connection:
-            while connection.execute(self.OTHERS).fetchone() != (0,):
-                time.sleep(0.01)
+            until("the end of all sessions", lambda: connection.execute(self.OTHERS).fetchone() == (0,))
             [rows] = connection.execute(self.QUERY).fetchone() or [0]
             return int(rows)
 
