@@ -181,7 +181,8 @@ class Program:
         except RecoveryError as raised:
             exit_, error, message = EXITS[raised.exit_code], type(raised).__name__, str(raised)
         except BaseException as raised:  # noqa: BLE001  # whatever else comes out is a bug, and the scenario's result
-            exit_, error, message = "bug", type(raised).__name__, traceback.format_exc()
+            what = "".join(traceback.format_exception_only(raised)).strip()  # first, for whoever reads only a line
+            exit_, error, message = "bug", type(raised).__name__, f"{what}\n{traceback.format_exc()}"
         else:
             value = came
             if isinstance(came, Resolved):

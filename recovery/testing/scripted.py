@@ -24,7 +24,7 @@ from recovery.testing.environment import SimulatedEnvironment, connection
 from recovery.testing.fakes import Fakes
 from recovery.testing.knobs import Marking
 from recovery.testing.ledger import Ledger
-from recovery.testing.scripts import VALUE, ScriptRoom, promised
+from recovery.testing.scripts import VALUE, ScriptRoom, given, promised
 from recovery.testing.warehouse import Warehouse
 
 Script = Callable[..., Any]
@@ -141,13 +141,13 @@ class StandIn(Bound[Any]):
 
 @value(frozen=True, slots=True)
 class Reading(Bound[Any]):
-    """A pure read: its script is called where it stands."""
+    """A pure read: its script is called where it stands. What is wrong with it is Misplayed, and no silence of a service."""
 
     script: Script = lambda: None
 
     def invoke(self, call: Call) -> Any:  # noqa: ARG002  # scripts are given arguments alone
         def read() -> Any:
-            return self.script(**self.arguments)
+            return given(self.effect, self.script, self.arguments)[0]
 
         async def awaited() -> Any:
             return read()

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from recovery.core.contracts import Contract, Enforced, Kind, Replay
 from recovery.core.entries import JSON
-from recovery.core.errors import ValueNotStorable
 from recovery.definitions.effect import Effect
 from recovery.definitions.rejection import Rejection, encode_rejection
 from recovery.testing.knobs import Anchor, Knobs, OnMismatch, Remembered, Value
@@ -28,6 +27,17 @@ class Misplayed(BaseException):
 
     def __init__(self, effect: str, error: Exception) -> None:
         super().__init__(f"the script of {effect} does not do as its effect says: {type(error).__name__}: {error}")
+
+
+def given(effect: Effect[..., Any], script: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple[Any, JSON]:
+    """What a script gives, as it is and in stored form. Raises the Rejection that it raises, and Misplayed for whatever else, and for what cannot be stored."""
+    try:
+        value = script(**arguments)
+        return value, effect.outcome.encode(value, where=effect.signature.where, root="result")
+    except Rejection:
+        raise
+    except Exception as error:  # a script's own mistake, which must not look like a service that fails
+        raise Misplayed(effect.name, error) from error
 
 
 @dataclass(slots=True)
@@ -52,20 +62,13 @@ class ScriptRoom:
 
     def played(self, key: str, wanted: Mapping[str, Any], now_us: int) -> JSON | Rejection:
         """What the script gives, in stored form. Raises Misplayed for whatever it raises that is no declared rejection, and for what cannot be stored."""
-        where = self.effect.signature.where
         try:
-            given = self.script(**self.effect.signature.decode(wanted))
+            return given(self.effect, self.script, self.effect.signature.decode(wanted))[1]
         except Rejection as rejection:
             said = encode_rejection(rejection)
             event = Declined(at_us=now_us, key=key, error=rejection.name, value=said)
             self.ledger.add(event, "environment", f"declines {key}: {rejection}")
             return rejection
-        except Exception as error:  # a script's own mistake, which must not look like a service that fails
-            raise Misplayed(self.effect.name, error) from error
-        try:
-            return self.effect.outcome.encode(given, where=where, root="result")
-        except ValueNotStorable as error:
-            raise Misplayed(self.effect.name, error) from error
 
     def enveloped(self, stored: JSON) -> Value:
         """With the id of a new receipt."""

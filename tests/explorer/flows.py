@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 
-from recovery import AsyncRun, Call, Rejection, Run, contracts, effect, workflow
+from recovery import Applied, AsyncRun, Call, Rejection, Run, contracts, effect, workflow
 from recovery.testing import AS_IT_STANDS, Exploration, ScriptedEnvironment, connection
 
 REMEMBERS = contracts.Keyed(window=timedelta(hours=24))
@@ -34,6 +34,18 @@ def reserve(call: Call, *, sku: str, units: int) -> Booking:
 @effect(contracts.Opaque())
 def tell(call: Call, *, text: str) -> None:
     raise AssertionError("a real service must not be reached")
+
+
+@effect(contracts.Read(), rejects=(SoldOut,))
+def stock(call: Call, *, sku: str) -> int:
+    raise AssertionError("a real service must not be reached")
+
+
+@workflow
+def count(run: Run, sku: str) -> int:
+    """One pure read."""
+    came = run.attempt(stock(sku=sku))
+    return came.value if isinstance(came, Applied) else 0
 
 
 @effect(REMEMBERS, rejects=(SoldOut,))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from recovery import Call, Run, contracts, effect, workflow
@@ -59,7 +61,31 @@ def test_what_is_not_deterministic_is_refused() -> None:
 def test_an_effect_without_a_script_reaches_no_service() -> None:
     [found] = explore(flows.repair, "A", effects={flows.reserve: flows.booked}).violations
     assert found.promise == "bug"
-    assert "effect tell has no script" in found.problem
+    assert "effect tell has no script" in found.problem.partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        (lambda: 3, "unexpected keyword argument 'sku'"),
+        (lambda sku: f"three {sku}", "Input should be a valid integer"),
+    ],
+    ids=["other-parameters", "another-type"],
+)
+def test_a_read_whose_script_is_wrong_is_its_authors_mistake_and_no_silence(script: Callable[..., object], problem: str) -> None:
+    explored = explore(flows.count, "A", effects={flows.stock: script}, faults=0, recoverers=1)
+    [found] = explored.violations
+    assert found.promise == "bug"
+    first = found.problem.partition("\n")[0]
+    assert "the script of stock does not do as its effect says" in first
+    assert problem in first
+
+
+def test_a_read_whose_script_declines_is_heard_by_the_workflow() -> None:
+    def gone(sku: str) -> int:
+        raise flows.SoldOut(sku=sku)
+
+    assert explore(flows.count, "A", effects={flows.stock: gone}, faults=1, recoverers=1)
 
 
 def test_what_cannot_be_explored_is_refused_before_it_is_played() -> None:
