@@ -37,7 +37,7 @@ class Asked:
 def verify_resume(output: Output, asked: Asked) -> ExitCode:
     """0 exact, 5 diverged. Raises TrainerRefused, VerificationBroken, PlotRefused, ExtraMissing, InvalidName, and what a save or restore refuses."""
     if missing := [name for name in _MODULES if find_spec(name) is None]:
-        raise ExtraMissing(what="Verifying a resume", missing=" and ".join(missing), extra="checkpoint")
+        raise ExtraMissing(what="Verifying a resume", missing=", ".join(missing), extra="checkpoint")
     from recovery.checkpoint import drawing
     from recovery.checkpoint.resume import plotting, verifying
     from recovery.checkpoint.resume.tolerance import CONTRACTS

@@ -97,19 +97,22 @@ def recover(
 ) -> None:
     """Recover a run, or hand on to a command."""
     common = Common(db, app, as_json, debug)
+    asked = plan or no_probe or no_wait or max_wait is not None or if_head is not None or concurrency is not None
     if version:
         import recovery
 
         typer.echo(f"recover {recovery.__version__}")
         raise typer.Exit(0)
     if context.invoked_subcommand is not None:
-        if run_id is not None or every or plan or no_probe or no_wait or max_wait is not None or if_head is not None or concurrency:
+        if run_id is not None or every or asked:
             raise typer.BadParameter(
                 "--run-id, --all, --plan, --no-probe, --concurrency, --if-head, --no-wait and --max-wait belong to `recover --run-id ID` without a command."
             )
         context.obj = common
         return
     if run_id is None and not every:
+        if asked:
+            raise typer.BadParameter("say which run: --run-id ID, or --all for every one that can go on.")
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(int(ExitCode.USAGE))
     _check_fit(run_id, if_head, max_wait, concurrency, every=every, plan=plan, no_probe=no_probe)

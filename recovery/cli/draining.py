@@ -17,7 +17,7 @@ from recovery.cli.output import Output
 from recovery.cli.planning import code_of
 from recovery.cli.target import Target
 from recovery.core.child_errors import ChildOpen
-from recovery.core.errors import ExitCode
+from recovery.core.errors import AppNotFound, ExitCode
 from recovery.definitions.recovered import Recovered
 from recovery.engine.bringing import Bringing
 from recovery.engine.draining import Bring, Drained, Stands
@@ -38,6 +38,11 @@ def drain(output: Output, target: Target, max_wait: timedelta, *, at_once: int |
     """Bring on, or plan for, each run that can go on; then say what came of it, and what was left alone."""
     from recovery.console.progress import counted
 
+    if target.app is None and not plan:
+        advice = (
+            "Name it with --app module:engine, RECOVERY_APP or [tool.recovery] in pyproject.toml; --all --plan works without one."
+        )
+        raise AppNotFound(problem="Runs are brought on by the app's workflows, and there is no app", advice=advice)
     engine = target.looking() if plan else target.engine()
     gc.collect()
     gc.freeze()  # what is imported stays: to look it through again and again is a tenth of what a run costs

@@ -76,8 +76,10 @@ def _stored(workflow: Workflow[..., Any], given: str | None) -> dict[str, JSON]:
         said = {} if given is None else codec.loads(given)
     except ValueError as error:
         raise _refused(workflow, f"the input is not JSON ({error})", takes) from error
-    if not isinstance(said, dict) or not set(said) <= set(codecs):
+    if not isinstance(said, dict):
         raise _refused(workflow, "the input is no object with the names of its parameters", takes)
+    if unknown := [name for name in said if name not in codecs]:
+        raise _refused(workflow, f"the input has {', '.join(unknown)}, which is no parameter of it", takes)
     if missing := [name for name in codecs if name not in said and name not in defaults]:
         raise _refused(workflow, f"the input has no {', '.join(missing)}", takes)
     return workflow.signature.parse(said)

@@ -161,7 +161,9 @@ def resolve(
         str | None,
         typer.Option("--rejected", metavar="NAME", help="It was refused with this declared error; its fields are --value."),
     ] = None,
-    not_executed: Annotated[bool, typer.Option("--not-executed", help="It did not happen, and will not under this key.")] = False,
+    not_executed: Annotated[
+        bool, typer.Option("--not-executed", help="It did not happen, and will not under this key: the workflow gets NotExecuted.")
+    ] = False,
     mixed: Annotated[bool, typer.Option("--mixed", help="A batch: --value has every item.")] = False,
     value: Annotated[str | None, typer.Option("--value", metavar="JSON", help="The value, as the effect would return it.")] = None,
     app: App = None,

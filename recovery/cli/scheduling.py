@@ -26,7 +26,7 @@ app.add_typer(schedules, name="schedules")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule, as the app names it.")]
 
 
-@schedules.command("list")
+@schedules.command("list", short_help="List schedules, their next ticks and last runs.")
 def schedules_list(context: typer.Context, app: App = None, db: Db = None, as_json: Json = False, debug: Debug = False) -> None:
     """List the schedules that a worker has brought up, and those of the app that none has."""
 
@@ -80,7 +80,7 @@ def schedules_resume(
     carry_out(context, Common(db, app, as_json, debug), work)
 
 
-@schedules.command("trigger")
+@schedules.command("trigger", short_help="Store a run of this moment for a worker.")
 def schedules_trigger(
     context: typer.Context, name: Name, app: App = None, db: Db = None, as_json: Json = False, debug: Debug = False
 ) -> None:

@@ -158,7 +158,10 @@ def _attribute(name: str, module: Any, attribute: str) -> Any:
 
 
 def _engine(name: str, found: Any) -> AnyEngine:
-    if not _is_engine(found) and callable(found) and not isinstance(found, type):
+    from recovery.definitions.effect import Effect
+    from recovery.definitions.workflow import Workflow
+
+    if not _is_engine(found) and callable(found) and not isinstance(found, type | Effect | Workflow):
         try:
             found = found()
         except (RecoveryError, KeyboardInterrupt):

@@ -104,6 +104,8 @@ def change_version(
     debug: Debug = False,
 ) -> None:
     """Move a run to another version of its workflow, by the migration that this version has. Sends nothing; the next recovery goes on."""
+    if not plan and not (by and reason):
+        raise typer.BadParameter("say who orders it and why, with --by and --reason; only --plan needs neither.")
 
     def work(output: Output, common: Common) -> ExitCode:
         from recovery.cli import fitting

@@ -14,10 +14,11 @@ from recovery.core.errors import ExitCode
 from recovery.engine.draining import Brought, Drained
 
 _LINES_MAX: Final = 100
+_PROBLEM_MAX: Final = 800  # characters: a sentence of ours ends with what to do
 
 _LEFT: Final = {
-    ExitCode.IN_DOUBT: "in doubt or held: a person must look",
-    ExitCode.DIVERGED: "diverged: the code must be mended",
+    ExitCode.IN_DOUBT: "in doubt or held: a person must look (`recover doubt` lists it)",
+    ExitCode.DIVERGED: "diverged: the code must be mended (`recover doubt` lists it)",
     ExitCode.UNRESOLVED: "not due yet: a time has to come",
     ExitCode.OWNED: "at work elsewhere",
     ExitCode.WAITING: "waiting for what somebody must say (`recover waits` lists it)",
@@ -44,4 +45,4 @@ def drained(came: Drained, *, plan: bool) -> RenderableType:
 
 def _line(one: Brought) -> Text:
     line = Text(words.bounded(one.run_id), style="bold").append(" ")
-    return line.append_text(status(one.status)).append(f"  {words.bounded(one.problem)}" if one.problem else "")
+    return line.append_text(status(one.status)).append(f"  {words.bounded(one.problem, _PROBLEM_MAX)}" if one.problem else "")

@@ -123,7 +123,7 @@ class AppNotFound(UsageError):
 
 
 class ExtraMissing(UsageError):
-    template = "{what} needs {missing}, which is not installed here. Nothing happened. Install its extra; in a checkout: pip install -e '.[{extra}]'"
+    template = "{what} needs {missing}, not installed here. Nothing happened. Install its extra; in a checkout: pip install -e '.[{extra}]'"
 
 
 class StoreUrlError(UsageError):

@@ -41,5 +41,5 @@ class EffectForbidden(EffectError):
     exit_code = ExitCode.FAILED
     template = (
         "Run {run_id!r}, step {step}: {effect} belongs to step {of_step} of run {of_run!r}, which sent it with key {key!r}, and it is not to be "
-        "done again. Nothing was sent. Look at it with `recover show {of_run}`; to do it all the same, fork with a new key and a reason."
+        "done again. Nothing was sent. Look at it with `recover show {of_run}`; to do it all the same, fork it with `recover fork --new-key STEP=REASON`."
     )

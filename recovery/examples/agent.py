@@ -109,6 +109,9 @@ def declined(approval: Approval | None) -> str:
     return f"not approved: {approval.note or 'no reason given'}" if approval else "not approved in time"
 
 
+NOT_DONE: Final = "not done: the approval had lapsed, or a person found that it did not happen"
+"""What the model hears of a call that is proven not executed. Uncaught, `errors.NotExecuted` would end the run for ever."""
+
 ABOUT_APPROVALS: Final[dict[str, Any]] = {"by": APPROVERS, "timeout": timedelta(hours=12), "valid_for": timedelta(hours=1)}
 
 
@@ -142,7 +145,10 @@ def act(run: Run, call: ToolCall) -> str:
         approval = run.wait_for("approval", schema=Approval, about=bound, default=None, **ABOUT_APPROVALS)
         if approval is None or not approval.approved:
             return declined(approval)
-    return told(run.attempt(bound))
+    try:
+        return told(run.attempt(bound))
+    except errors.NotExecuted:
+        return NOT_DONE
 
 
 engine = Engine(DATABASE, workflows=[agent], environments=[inventory_service])
@@ -178,7 +184,10 @@ async def act_async(run: AsyncRun, call: ToolCall) -> str:
         approval = await run.wait_for("approval", schema=Approval, about=bound, default=None, **ABOUT_APPROVALS)
         if approval is None or not approval.approved:
             return declined(approval)
-    return told(await run.attempt(bound))
+    try:
+        return told(await run.attempt(bound))
+    except errors.NotExecuted:
+        return NOT_DONE
 
 
 async_engine = AsyncEngine(DATABASE, workflows=[agent_async], environments=[inventory_service])

@@ -244,7 +244,9 @@ def _restarted(seen: Loaded, step: str, policies: Mapping[str, Policy]) -> Resta
 def _check_open(loaded: Loaded, about: str) -> None:
     if loaded.history.ended is not None:
         problem = f"it is settled ({loaded.run.status.value}), and an outcome is final"
-        raise OverrideRefused(verb=_RESTART, about=about, problem=problem, advice="Fork it with `recover fork`.")
+        raise OverrideRefused(
+            verb=_RESTART, about=about, problem=problem, advice="Fork it with `recover fork RUN NEW-RUN --at STEP`."
+        )
     if loaded.history.cancelled is not None:
         raise OverrideRefused(
             verb=_RESTART, about=about, problem="it is cancelled", advice="Fork it with `recover fork` once it has ended."

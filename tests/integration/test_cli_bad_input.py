@@ -103,6 +103,30 @@ def test_an_unmigrated_postgresql_says_so_in_one_sentence(place: Place, empty_po
     assert found == (0,)
 
 
+def test_a_workflow_is_no_app_and_is_not_called(place: Place) -> None:
+    for name, kind in (("order", "a Workflow"), ("mail", "an Effect")):
+        ended = place.recover("runs", "--app", f"shop:{name}")
+        assert ended.code == 2
+        assert ended.sentence.startswith(f"The app 'shop:{name}' is {kind}, not an engine. Nothing was changed. Name an Engine")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (
+            '{"itme": "screw"}',
+            "the input has itme, which is no parameter of it. Nothing happened. order takes item (str); give it with --input.",
+        ),
+        ('["screw"]', "the input is no object with the names of its parameters."),
+        ("{}", "the input has no item."),
+    ],
+)
+def test_an_input_that_does_not_fit_is_told_with_what_is_wrong(place: Place, given: str, says: str) -> None:
+    ended = place.recover("enqueue", "order", "--run-id", "o1", "--input", given, "--app", APP)
+    assert ended.code == 2
+    assert says in ended.sentence
+
+
 def test_recovering_an_unsettled_run_needs_its_app(either: Place) -> None:
     either.worker("order", "o1", "screw", crash_at="send.before")
     before = either.head("o1")

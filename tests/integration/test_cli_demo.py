@@ -64,8 +64,7 @@ def test_a_missing_extra_is_named(place: Place) -> None:
     ended = place.recover("demo", PYTHONPATH=str(place.directory))
     assert ended.code == 2
     assert ended.sentence == (
-        "The demo needs uvicorn, which is not installed here. Nothing happened. Install its extra; in a checkout: "
-        "pip install -e '.[demo]'"
+        "The demo needs uvicorn, not installed here. Nothing happened. Install its extra; in a checkout: pip install -e '.[demo]'"
     )
 
 

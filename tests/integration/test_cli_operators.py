@@ -93,7 +93,8 @@ def test_a_run_is_explained_by_who_acts_next(place: Place, typed: Typed) -> None
     assert (held["parking"], held["deaths"], held["reason"]) == ("held", None, "hold by ann: the ledger shows it")
     assert held["commands"] == ["recover release n1 --by WHO --reason TEXT", "recover --run-id n1"]
     assert typed("release", "n1", *WORD).exit_code == 0
-    assert typed("resolve", "n1", "mail#1", "--not-executed", "--evidence", "x", *WORD).exit_code == 0
+    resolved = typed("resolve", "n1", "mail#1", "--not-executed", "--evidence", "x", *WORD)
+    assert (resolved.exit_code, "gets NotExecuted; one that does not catch it ends as failed" in resolved.output) == (0, True)
     typed("--run-id", "n1")
     settled = why("n1")
     assert (settled["acts"], settled["parking"], settled["unsettled"]) == ("nobody", None, [])

@@ -166,7 +166,9 @@ def test_versions_in_use_and_a_change_of_version(either: Place) -> None:
     plan = changed.recover("change-version", "o1", *newer, "--plan")
     assert (plan.code, "would be moved; nothing was written" in plan.out) == (0, True)
     assert "dropped: what it did stays done" in plan.out
-    assert "it needs by" in changed.recover("change-version", "o1", *newer).sentence
+    for missing in ((), ("--by", "ann"), ("--reason", "simpler")):
+        refused = changed.recover("change-version", "o1", *newer, *missing)
+        assert (refused.code, "with --by and --reason" in refused.err) == (2, True)
     ordered = ("change-version", "o1", *newer, "--by", "ann", "--reason", "simpler", "--json")
     assert changed.recover(*ordered, RECOVERY_CRASH_AT="append.override.before").code == -9
     assert changed.recover("versions", *newer, "--json").document["versions"][1]["open"] == 1  # nothing was written

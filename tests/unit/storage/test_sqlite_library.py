@@ -106,5 +106,5 @@ def test_a_library_that_is_asked_for_and_not_there_is_named(tmp_path: Path) -> N
     path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[3])])
     asked = os.environ | {"RECOVERY_SQLITE": "pysqlite3", "PYTHONPATH": path}
     ended = subprocess.run([sys.executable, "-c", code], env=asked, capture_output=True, text=True, check=False)
-    assert "RECOVERY_SQLITE=pysqlite3 needs pysqlite3, which is not installed here" in ended.stderr
+    assert "RECOVERY_SQLITE=pysqlite3 needs pysqlite3, not installed here" in ended.stderr
     assert "pip install -e '.[sqlite]'" in ended.stderr
