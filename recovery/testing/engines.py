@@ -181,8 +181,7 @@ class Program:
         except RecoveryError as raised:
             exit_, error, message = EXITS[raised.exit_code], type(raised).__name__, str(raised)
         except BaseException as raised:  # noqa: BLE001  # whatever else comes out is a bug, and the scenario's result
-            what = "".join(traceback.format_exception_only(raised)).strip()  # first, for whoever reads only a line
-            exit_, error, message = "bug", type(raised).__name__, f"{what}\n{traceback.format_exc()}"
+            exit_, error, message = "bug", type(raised).__name__, _traced(raised)
         else:
             value = came
             if isinstance(came, Resolved):
@@ -253,3 +252,8 @@ def program(
     engine.overhear = placed.overheard
     engine.stand_in = scripted.stand_in if scripted is not None else lambda bound: bound
     return Program(engine, workflow, process, is_own=scripted is not None)
+
+
+def _traced(raised: BaseException) -> str:
+    """What was raised, then from where: a report may show the first line alone."""
+    return "".join([*traceback.format_exception_only(raised), *traceback.format_exception(raised)])
