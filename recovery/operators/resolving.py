@@ -151,7 +151,8 @@ def _checked(word: Word, effect: Effect[..., Any] | None, about: str) -> Word:
         check_stored(word.value, where="value", root="--value")
         return word if effect is None else _stored(word, effect)
     except (ValueUnreadable, ValueNotStorable) as error:
-        problem = f"the value at {error.path} does not fit ({error.problem})"
+        why = "does not fit" if isinstance(error, ValueUnreadable) else "cannot be stored"
+        problem = f"the value at {error.path} {why} ({error.problem})"
         raise _refused(about, problem, "Give a value as the effect itself would return it.") from error
 
 
