@@ -50,7 +50,7 @@ from recovery.core.orders import check_wanted, heed, ordered
 from recovery.core.ordinary import made_of, outright
 from recovery.core.policy import Budget
 from recovery.core.request import Request, holding
-from recovery.core.resting import Rest
+from recovery.core.resting import GOES_ON, Rest
 from recovery.core.riding import may_ride
 from recovery.core.rows import Action, ParkingReason
 from recovery.core.straight import Straight
@@ -129,9 +129,7 @@ class Machine(Execution):
             now_us = await Now()
             due_us = now_us + lasts_us if until_us is None else until_us
             due_us = due_us if bound is None else min(due_us, bound.at_us)
-            rest = (
-                Rest(Status.WAITING, due_us, RETRYING if after else SLEEPING) if due_us > now_us else Rest(Status.RUNNING, None, "")
-            )
+            rest = Rest(Status.WAITING, due_us, RETRYING if after else SLEEPING) if due_us > now_us else GOES_ON
             timer = Decision(step=step, fingerprint="", value=due_us, form=TIMER, at_us=now_us, error=after)
             await self.append(step, [timer], *rest)
         if self.begin(FIRED, step, awaited=False) not in self.history.steps:

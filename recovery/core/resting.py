@@ -41,14 +41,17 @@ class Rests(dict[str, Rest]):
         return min((rest.next_look_us for rest in self.values() if rest.next_look_us is not None), default=None)
 
     def standing(self, branch: str, rest: Rest) -> Rest:
-        """How the run stands while one branch goes on or rests from now on: as the gravest rest of any, with the next look of the earliest."""
+        """How the run stands while one branch goes on or rests from now on: as the gravest rest of any, with the next look of the earliest. Of several
+        that wait, as one that waits for a time: the run goes on by itself then, whoever else is to say something."""
         if rest.status is Status.RUNNING:
             self.pop(branch, None)
         else:
             self[branch] = rest
         if not self:
             return rest
-        gravest = next(rest for status in GRAVEST_FIRST for rest in self.values() if rest.status is status)
+        gravest = min(
+            self.values(), key=lambda each: (GRAVEST_FIRST.index(each.status), waits_for_somebody(each.status, each.reason))
+        )
         return gravest._replace(next_look_us=self.next_look_us)
 
 

@@ -23,7 +23,7 @@ from recovery.core.machine import Machine
 from recovery.core.mail import APPROVED_UNTIL, LAPSE, SETTLED, Open, Wanted, lapsed, slot_of, told_with
 from recovery.core.operations import Append, Deliver, Now, Poll, Use
 from recovery.core.orders import check_wanted, heed
-from recovery.core.resting import Rest
+from recovery.core.resting import GOES_ON, Rest
 
 _ENDS = frozenset({ANSWER, LAPSED})
 
@@ -126,7 +126,7 @@ async def _come(machine: Machine, open_: Open) -> Decision:
         found += machine.mail.take_in(machine.history, open_, now_us)
         if found:
             ended = found[-1].form in _ENDS
-            await machine.append(wait.step, found, *(Rest(Status.RUNNING, None, "") if ended else rest))
+            await machine.append(wait.step, found, *(GOES_ON if ended else rest))
             if ended:
                 return found[-1]
             continue  # whoever spoke before that was durable has woken nobody

@@ -16,6 +16,7 @@ from recovery.core.errors import ExitCode
 from recovery.core.instants import moment
 from recovery.core.policy import Budget
 from recovery.definitions.effect import Effect
+from recovery.engine.draining import waits_for
 from recovery.ports import Delivery, Journal, Message
 from recovery.storage import open_journal
 from recovery.storage.memory import MemoryJournal
@@ -586,6 +587,22 @@ def test_an_answer_to_a_branch_that_rests_already_goes_on_at_once(journal: Journ
 
     desk = Desk(journal, colour, both)
     assert desk.start("both") == [True, 7]
+
+
+@pytest.mark.parametrize("order", [("asks", "sleeps"), ("sleeps", "asks")], ids="-".join)
+def test_a_run_that_waits_for_a_time_too_goes_on_by_itself_whichever_branch_came_first(
+    journal: Journal, colour: str, order: tuple[str, ...]
+) -> None:
+    branches = {"asks": lambda branch: branch.wait_for("approval", schema=Approval), "sleeps": lambda branch: branch.sleep(MINUTE)}
+
+    def both(run: Any) -> Steps:
+        return (yield run.gather(*(branches[name] for name in order), limit=1))
+
+    desk = Desk(journal, colour, both)
+    assert desk.start("both").exit_code is ExitCode.UNRESOLVED
+    row = journal.find("r")
+    assert row is not None
+    assert waits_for(row) is desk.recover("r").exit_code is ExitCode.UNRESOLVED
 
 
 def test_waits_of_one_name_in_two_branches_are_told_apart_by_their_steps(journal: Journal, colour: str) -> None:
