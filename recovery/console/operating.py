@@ -40,9 +40,6 @@ ASSUMED: Final = {
     "A6": "account, region, endpoint and credential are those of the intent",
 }
 
-_RAISED: Final = {OutcomeKind.NOT_EXECUTED: "NotExecuted", OutcomeKind.APPLIED_WITHOUT_VALUE: "OutcomeUnavailable"}
-"""What `run.perform` and `run.attempt` raise for an outcome without a value that no declared rejection explains."""
-
 # -- doubts ------------------------------------------------------------------------------------------------------------
 
 
@@ -243,9 +240,8 @@ def resolved(paper: Paper, done: Resolved) -> RenderableType:
         rows.append(("value", words.value(settled.value)))
     if not done.checked:
         rows.append(("unchecked", Text("without its app, the value was not compared with the effect's types", style="yellow")))
-    if settled.outcome in _RAISED:
-        raised = _RAISED[settled.outcome]
-        rows.append(("workflow", Text(f"gets {raised}; one that does not catch it ends as failed", style="yellow")))
+    if done.raises:
+        rows.append(("workflow", Text(f"gets {done.raises}; one that does not catch it ends as failed", style="yellow")))
     rows.append(("next", f"recover --run-id {words.bounded(done.run_id)}"))
     return paper.panel(
         f"{words.bounded(done.step)} of run {words.bounded(done.run_id)} is settled by your word", facts(rows), "green"

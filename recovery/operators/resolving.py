@@ -12,6 +12,7 @@ from typing import Any, Final
 from recovery.claims import World
 from recovery.codec import check_stored
 from recovery.core.contradictions import taken_in
+from recovery.core.effect_errors import NotExecuted, OutcomeUnavailable
 from recovery.core.entries import JSON, Answered, AnswerKind, Observation, OutcomeKind, Override, Settled, Source, Status, Verb
 from recovery.core.errors import OverrideRefused, StepSettled, ValueNotStorable, ValueUnreadable
 from recovery.core.ids import digest_bytes
@@ -53,12 +54,14 @@ class Word:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """The settlement that was written. checked: whether its value was checked against the effect's types."""
+    """The settlement that was written. checked: whether its value was checked against the effect's types. raises: the error that the workflow gets in
+    the place of a value; "" where it gets one, or was not the one that asked: what undoes another effect is asked for by its saga."""
 
     run_id: str
     step: str
     settled: Settled
     checked: bool
+    raises: str
 
 
 async def resolve(world: World, run_id: str, step: str, word: Word) -> Resolved:
@@ -81,7 +84,8 @@ async def resolve(world: World, run_id: str, step: str, word: Word) -> Resolved:
         return await _written(claimed, step, word)
 
     settled = await under_claim(world, run_id, write)
-    return Resolved(run_id=run_id, step=step, settled=settled, checked=effect is not None)
+    raises = "" if stands.effect.intent.undoes else _raised(settled.outcome, effect)
+    return Resolved(run_id=run_id, step=step, settled=settled, checked=effect is not None, raises=raises)
 
 
 def check_open(stands: Standing) -> None:
@@ -89,6 +93,13 @@ def check_open(stands: Standing) -> None:
     settled = stands.effect.settled
     if settled is not None:
         raise StepSettled(run_id=stands.loaded.run.run_id, step=stands.effect.step, outcome=settled.outcome.value)
+
+
+def _raised(outcome: OutcomeKind, effect: Effect[..., Any] | None) -> str:
+    """What `run.perform` and `run.attempt` raise for an outcome without a value that no declared rejection explains."""
+    if outcome is OutcomeKind.APPLIED_WITHOUT_VALUE and (effect is None or not effect.accepts_none):
+        return OutcomeUnavailable.__name__
+    return NotExecuted.__name__ if outcome is OutcomeKind.NOT_EXECUTED else ""
 
 
 async def _written(claimed: Claimed, step: str, word: Word) -> Settled:

@@ -463,6 +463,25 @@ def test_without_the_app_it_happened_alone_is_refused(memory: Journal) -> None:
     assert desk.do("recover", "r").value == "got 7"
 
 
+@pytest.mark.parametrize(
+    ("outcome", "value", "raises"),
+    [
+        (OutcomeKind.APPLIED, 7, ""),
+        (OutcomeKind.NOT_EXECUTED, None, "NotExecuted"),
+        (OutcomeKind.APPLIED_WITHOUT_VALUE, None, "OutcomeUnavailable"),
+    ],
+)
+def test_a_word_says_what_the_workflow_gets_of_it(memory: Journal, outcome: OutcomeKind, value: Any, raises: str) -> None:
+    desk = Desk(memory, contracts.Opaque())
+    desk.in_doubt()
+    assert desk.do("resolve", "r", STEP, outcome, value=value, **WORD).raises == raises
+    if raises:
+        with pytest.raises(errors.RunFailed, match=rf"recovery\.errors\.{raises}"):
+            desk.do("recover", "r").result()
+    else:
+        desk.do("recover", "r").result()
+
+
 def test_a_settled_step_is_not_resolved(memory: Journal) -> None:
     desk = Desk(memory, keyed())
     desk.do("run", "r", desk.order, 2)
