@@ -124,10 +124,10 @@ def _folded(journal: Journal, run_id: str, *, values: bool, keeps: bool) -> Fold
 
 def whole(found: Folding) -> Whole:
     """What all rows of a run came to. Raises as `read`, but for what a journal raises."""
-    return _made(Whole, found, found.rows, found.found)
+    return _made(Whole, found, rows=found.rows, found=found.found)
 
 
-def _made(kind: Callable[..., L], found: Folding, *more: object) -> L:
+def _made(kind: Callable[..., L], found: Folding, /, **more: object) -> L:
     found.check()
     stored, history, opening, chain = found.stored, found.history, found.opening, found.chain
     run, late = stored.run, [item for item in stored.late if item.kind != HEARTBEAT]
@@ -138,21 +138,19 @@ def _made(kind: Callable[..., L], found: Folding, *more: object) -> L:
     hear_beats(history, [item for item in stored.late if item.kind == HEARTBEAT], found.sealing)
     if misfit := _misfit(found):
         raise JournalCorrupt(run_id=run.run_id, seq=run.head, field=f"the run's {misfit}")
-    restored = chain.first.incarnation < stored.incarnation
-    contracts, unopened = _contracts(found), frozenset(opening.unopened)
     return kind(
-        run,
-        found.highest_us,
-        late,
-        told,
-        history,
-        contracts,
-        chain.last,
-        stored.incarnation,
-        restored,
-        found.sealing,
-        unopened,
-        *more,
+        run=run,
+        highest_us=found.highest_us,
+        late=late,
+        told=told,
+        history=history,
+        contracts=_contracts(found),
+        epoch=chain.last,
+        incarnation=stored.incarnation,
+        restored=chain.first.incarnation < stored.incarnation,
+        sealing=found.sealing,
+        unopened=frozenset(opening.unopened),
+        **more,
     )
 
 
