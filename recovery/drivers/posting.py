@@ -189,6 +189,7 @@ class Post:
                 await asked.about
             except asyncio.CancelledError as error:
                 cancelled = error
+                self._turn_soon()  # an interrupt may have broken off the turn that was to come
         if cancelled is not None:
             raise cancelled
 
@@ -199,8 +200,10 @@ class Post:
             self._turn_soon()
 
     def _turn_soon(self) -> None:
+        asyncio.get_running_loop().call_soon(
+            self._turn
+        )  # first: whoever is interrupted behind it takes nothing for coming that is not
         self._turning, self._turned, self._begun = True, time.monotonic(), 0
-        asyncio.get_running_loop().call_soon(self._turn)
 
     def _arrived(self, answered: Sequence[Asked]) -> None:
         self._answered.extend(answered)
@@ -209,11 +212,19 @@ class Post:
             self._turn()
 
     def _turn(self) -> None:
+        try:
+            self._go_on()
+        except (KeyboardInterrupt, SystemExit):  # whoever waits is still to be woken
+            self._turn_soon()
+            raise
+
+    def _go_on(self) -> None:
         woken = 0
         while self._answered and woken < WOKEN_MAX:
-            told = self._answered.popleft().about
+            told = self._answered[0].about
             if told is not None and not told.done():
                 told.set_result(None)
+            self._answered.popleft()
             woken += 1
         if not woken or time.monotonic() - self._since > self.linger_seconds:
             self._send()
@@ -223,19 +234,20 @@ class Post:
             self._turning = False
 
     def _send(self) -> None:
-        tickets, self._tickets = self._tickets, {}
-        for committer, queued in tickets.items():
+        """Interrupted, it is done again: what goes to the store twice is done once."""
+        for committer, queued in self._tickets.items():
             self._begin(queued, partial(committer.submit, queued))
-        shared, self._shared = self._shared, {}
-        for each in shared.values():
+        self._tickets = {}
+        for each in self._shared.values():
             for start in range(0, len(each.askers), SHARED_MAX):
                 part = each.askers[start : start + SHARED_MAX]
                 answered = partial(self._run_shared, each, part)
                 self._begin([asker for _, asker in part], partial(self.threads.submit, answered))
-        errands, self._errands = self._errands, []
-        for number in range(min(len(errands), STORE_THREADS_MAX)):
-            several = errands[number::STORE_THREADS_MAX]
+        self._shared = {}
+        for number in range(min(len(self._errands), STORE_THREADS_MAX)):
+            several = self._errands[number::STORE_THREADS_MAX]
             self._begin(several, partial(self.threads.submit, partial(self._run, several)))
+        self._errands = []
 
     def _begin(self, asked: Sequence[Asked], begin: Callable[[], Any]) -> None:
         try:

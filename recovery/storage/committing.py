@@ -190,8 +190,8 @@ class Committer:
                 self._leader = self._pump = None
                 raise
         else:
+            self._called.notify()  # first: whoever is interrupted in between leaves nobody leading, and no leader asleep
             self._leader = self._pump
-            self._called.notify()
 
     def _lead_for_loops(self) -> None:
         me = threading.current_thread()

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections import Counter
+from collections.abc import Callable
+from inspect import CO_COROUTINE
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
 
 import recovery
-from recovery import Call, Engine, Environment, Run, effect, workflow
+from recovery import AsyncEngine, AsyncRun, Call, Engine, Environment, Run, effect, workflow
 from recovery.core.entries import Status
 from tests.integration.world import QUICK, keyed
 
 OURS = Path(recovery.__file__).parent
 STRUCK = {str(OURS / name) for name in ("claims.py", "reconciler.py", "offspring.py", "crashpoints.py", "storage/writer.py")}
 """Where no lock is held: between a block with one and its end no signal is looked at, but a trace is."""
+LOOP, LENDING = str(OURS / "drivers" / "posting.py"), str(OURS / "storage" / "committing.py")
 
 sent: Counter[str] = Counter()
 
@@ -33,15 +37,39 @@ def order(run: Run) -> list[int]:
     return [run.perform(book(number=number)) for number in range(2)]
 
 
+@effect(keyed(), environment=Environment("struck"))
+async def async_book(call: Call, *, number: int) -> int:
+    sent[f"{call.key} {call.attempt}"] += 1
+    return number
+
+
+@workflow
+async def async_order(run: AsyncRun) -> list[int]:
+    return [await run.perform(async_book(number=number)) for number in range(2)]
+
+
+def is_on_the_way(code: CodeType) -> bool:
+    return code.co_filename in STRUCK
+
+
+def is_of_a_turn(code: CodeType) -> bool:
+    """What the loop does between one task and the store, behind the first line of a turn, and not the few lines in a task between what it hands in and its
+    waiting for that."""
+    if code.co_filename == LENDING:
+        return code.co_name == "_lend"
+    return code.co_filename == LOOP and code.co_name != "_turn" and not code.co_flags & CO_COROUTINE
+
+
 class Striking:
     """Counts the lines of a call, and interrupts it at one of them."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int, struck: Callable[[CodeType], bool] = is_on_the_way) -> None:
         self.at = at
         self.passed = 0
+        self.struck = struck
 
     def __call__(self, frame: FrameType, event: str, _arg: object) -> Any:
-        if frame.f_code.co_filename not in STRUCK:
+        if not self.struck(frame.f_code):
             return None
         if event == "line":
             self.passed += 1
@@ -79,3 +107,38 @@ def test_an_interrupt_at_any_line_gives_the_run_up_and_writes_nothing_twice() ->
         assert engine.verify().broken == []
     assert at > 300
     assert set(sent.values()) == {1}, "each attempt is sent once"
+
+
+async def still_comes(engine: AsyncEngine, number: int) -> list[int]:
+    """A later call of the same loop."""
+    return await asyncio.wait_for(engine.run(f"a{number}", async_order), 60)
+
+
+def test_an_interrupt_at_any_line_of_a_turn_of_the_loop_leaves_nobody_waiting() -> None:
+    """Whoever waits is cancelled behind it, as `asyncio.run` does, and the loop goes on."""
+    at, is_struck = 1, True
+    loop = asyncio.new_event_loop()
+    engine = AsyncEngine("memory://", workflows=[async_order], budget=QUICK)
+    before = sys.gettrace()
+    assert loop.run_until_complete(still_comes(engine, 0)) == [0, 1]
+    while is_struck:
+        task = loop.create_task(engine.run(f"a{at}", async_order))
+        sys.settrace(Striking(at, is_of_a_turn))
+        try:
+            loop.run_until_complete(task)
+            is_struck = False
+        except KeyboardInterrupt:
+            task.cancel()
+            loop.call_soon(loop.stop)
+            loop.run_forever()  # where the task had come to its end, its loop is about to stop once more
+        finally:
+            sys.settrace(before)
+        _, waiting = loop.run_until_complete(asyncio.wait({task}, timeout=60))
+        assert not waiting, at
+        assert task.cancelled() or task.exception() is None or isinstance(task.exception(), KeyboardInterrupt), at
+        assert loop.run_until_complete(still_comes(engine, at)) == [0, 1], at
+        at += 1
+    assert at > 200
+    assert loop.run_until_complete(engine.verify()).broken == []
+    loop.run_until_complete(engine.close())
+    loop.close()
