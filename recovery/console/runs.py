@@ -27,12 +27,14 @@ def status(of: Status) -> Text:
 def runs(
     infos: Sequence[RunInfo], broken: Sequence[Damaged] = (), parents: Mapping[str, str] | None = None, *, cut: bool = False
 ) -> RenderableType:
-    """One line each, a child below its parent where both are here; then those whose own row cannot be read. Queues are a column where one has a name. `cut`: there are more than these."""
+    """One line each, a child below its parent where both are here; then those whose own row cannot be read. Queues are a column where one has a name, workers where one has a run: a line is to fit into 80 characters. `cut`: there are more than these."""
     if not infos:
         return damaged(broken) if broken else Text("no runs")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     queued = any(info.queue for info in infos)
-    for column in ("run", "workflow", "status", *(["queue"] if queued else []), "epoch", "entries", "updated (UTC)", "worker"):
+    workers = {info.run_id: told for info in infos if (told := _worker(info))}
+    behind = ["worker"] if workers else []
+    for column in ("run", "workflow", "status", *(["queue"] if queued else []), "epoch", "entries", "updated (UTC)", *behind):
         table.add_column(column, justify="right" if column == "entries" else "left", overflow="fold")
     for depth, info in _families(infos, parents or {}):
         table.add_row(
@@ -43,11 +45,10 @@ def runs(
             info.epoch,
             f"{info.entries:,}",
             info.updated_at.strftime("%Y-%m-%d %H:%M:%S"),
-            _worker(info),
+            *([workers.get(info.run_id, Text())] if workers else []),
         )
-    if cut:
-        table.add_row(Text("… and more; raise --limit", style="dim"))
-    return Group(table, damaged(broken)) if broken else table
+    more = [Text("… and more; raise --limit", style="dim")] if cut else []
+    return Group(table, *more, *([damaged(broken)] if broken else []))
 
 
 def _families(infos: Sequence[RunInfo], parents: Mapping[str, str]) -> Iterator[tuple[int, RunInfo]]:

@@ -102,6 +102,10 @@ def test_runs_lists_by_id_and_by_status(either: Place) -> None:
     ended = either.recover("runs", "--app", APP)
     assert [line.split()[:3] for line in ended.out.splitlines()[1:]] == [["a", "notify", "running"], ["b", "order", "completed"]]
     assert "dead" in ended.out
+    assert ended.out.splitlines()[0].split()[-1] == "worker"
+    of_nobody = either.recover("runs", "--status", "completed", "--app", APP).out  # a column that says nothing is left out
+    assert of_nobody.splitlines()[0].split() == ["run", "workflow", "status", "epoch", "entries", "updated", "(UTC)"]
+    assert either.recover("runs", "--limit", "1", "--app", APP).out.splitlines()[2:] == ["… and more; raise --limit"]
     assert [run["run_id"] for run in either.recover("runs", "--status", "completed", "--app", APP, "--json").document["runs"]] == [
         "b"
     ]
