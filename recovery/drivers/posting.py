@@ -284,9 +284,9 @@ def post_of(loop: asyncio.AbstractEventLoop) -> Post:
 
 
 def in_context(call: Callable[..., T], *given: Any) -> Callable[..., T]:
-    """The call as it would be made here, to be made in another thread."""
+    """The call as it would be made here, to be made in other threads: each time in a context of its own, since one is entered by one thread at a time."""
     context = contextvars.copy_context()
-    return lambda *more: context.run(call, *given, *more)
+    return lambda *more: context.copy().run(call, *given, *more)
 
 
 def _nothing() -> None:

@@ -284,6 +284,24 @@ def test_a_question_has_only_so_many_subjects() -> None:
     assert sorted(asked.questions) == [1, SHARED_MAX]
 
 
+def test_the_parts_of_a_large_question_are_asked_at_the_same_time() -> None:
+    """More runs that begin at once than one question holds."""
+    both = threading.Barrier(2, timeout=WAIT_SECONDS)
+
+    class Slow(Asked):
+        def find_all(self, run_ids: Sequence[str]) -> dict[str, RunRow]:
+            both.wait()
+            return super().find_all(run_ids)
+
+    asked = Slow()
+
+    async def looked() -> list[Any]:
+        post = post_of(asyncio.get_running_loop())
+        return await asyncio.gather(*(post.find(asked, f"run-{number}") for number in range(SHARED_MAX + 1)))  # type: ignore[arg-type]  # as above
+
+    assert asyncio.run(looked()) == [None] * (SHARED_MAX + 1)
+
+
 def test_one_answer_serves_all_who_ask_at_the_same_time_and_nobody_who_asks_later() -> None:
     """Who is cancelled leaves the others their answer."""
     answers = count(1)
