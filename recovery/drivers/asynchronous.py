@@ -37,6 +37,7 @@ from recovery.definitions.wait import Wait
 from recovery.drivers import children
 from recovery.drivers.asking import Surroundings, bound_call
 from recovery.drivers.branching import Branching, bodies_of, check_bodies, width
+from recovery.drivers.closing import CLOSING
 from recovery.drivers.loop import Driver
 from recovery.drivers.posting import Post, in_context, post_of
 from recovery.drivers.riding import Watchman
@@ -139,9 +140,7 @@ class AsyncDriver(Driver):
     async def _use(self, call: Callable[[Any], T], *, alike: object = None) -> T:
         asked = in_context(call, self.surroundings.journal)
         if self._left:
-            # Nor may the end be waited for: whoever closes may be the garbage collector, in a thread that holds the store's one writer.
-            with suppress(RuntimeError):  # the interpreter is on its way out, and its process's death says the same
-                self._threads.submit(asked)
+            CLOSING.hand_in(asked)
             return None  # type: ignore[return-value]  # whoever is closed only gives up
         return await self._post().use(asked, None if alike is None else (id(self.surroundings.journal), alike))
 
@@ -150,7 +149,7 @@ class AsyncDriver(Driver):
 
     async def _commit(self, member: Append | NewRun) -> Any:
         if self._left:  # as in `_use`: whoever is closed waits for nothing
-            self.surroundings.committer.submit([Ticket(member, _nobody)])
+            CLOSING.hand_in(lambda: self.surroundings.committer.commit(member))
             return None
         post = self._post()
         return await post.commit(self.surroundings.committer, Ticket(member, post.tell))
@@ -370,10 +369,6 @@ class AsyncSession:
             raise
         self._session.machine.finish(step)
         return result
-
-
-def _nobody(answered: Sequence[Ticket]) -> None:
-    """Who has asked for these waits no longer."""
 
 
 async def _to_its_end(work: asyncio.Future[T]) -> T:

@@ -29,7 +29,7 @@ class Leases:
 
     def forked(self) -> None:
         """A child renews nothing that its parent holds, and has no thread yet."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the garbage collector may close a coroutine that drops its claim where it is held
         self._held: dict[str, RunRow] = {}
         self._contracts: frozenset[str] = frozenset()
         self._asking = count(1)
