@@ -29,7 +29,6 @@ from recovery.ports import (
     Evidence,
     Fenced,
     Hold,
-    KeyClaim,
     Message,
     NewRun,
     NotOpen,
@@ -47,7 +46,7 @@ from recovery.storage.one_by_one import OneByOne
 from recovery.storage.portions import at_hand, in_one_piece, in_portions
 from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealed_words, sealing_of
 from recovery.storage.rooms import Room, subject_of
-from recovery.storage.rules import GOES_ON, check_rises, check_rows, first_taken, is_due, row_of, urgency, wants
+from recovery.storage.rules import GOES_ON, check_rises, check_rows, first_taken, is_due, key_place, row_of, urgency, wants
 from recovery.storage.takings import Takings
 from recovery.vaults import Vault
 
@@ -364,11 +363,11 @@ class MemoryJournal(OneByOne):
         held = self._held(member.run_id, member.owner, member.epoch)
         if held is None or held.row.head != member.head:
             return Fenced(there.row)
-        taken = first_taken(member, lambda claim: self._keys.get(_place(claim)))
+        taken = first_taken(member, lambda claim: self._keys.get(key_place(claim)))
         if taken is not None:
             return taken
         for claim in member.keys:
-            self._keys[_place(claim)] = (member.run_id, claim.step, claim.fingerprint)
+            self._keys[key_place(claim)] = (member.run_id, claim.step, claim.fingerprint)
         there.contracts.update(member.contracts)
         self._refer(there, member.payloads)
         there.rows[there.row.head :] = member.rows
@@ -394,7 +393,3 @@ def _woken(row: RunRow, at_us: int) -> RunRow:
     if row.status not in GRAVEST_FIRST or (row.next_look_us is not None and row.next_look_us <= at_us):
         return row
     return replace(row, next_look_us=at_us)
-
-
-def _place(claim: KeyClaim) -> tuple[str, str, str]:
-    return claim.environment, claim.scope, claim.key

@@ -69,12 +69,17 @@ def check_rises(seen: int, to: int) -> None:
         raise ValueError(f"an incarnation rises: {to} is not above {seen}")
 
 
+def key_place(claim: KeyClaim) -> tuple[str, str, str]:
+    """Where a key belongs to one step only."""
+    return claim.environment, claim.scope, claim.key
+
+
 def first_taken(member: Append, owner_of: Callable[[KeyClaim], KeyOwner | None]) -> KeyTaken | None:
     """The first key of the member that belongs to another step or request, one of the same member included."""
     wanted: dict[tuple[str, str, str], KeyOwner] = {}
     for claim in member.keys:
         ours = (member.run_id, claim.step, claim.fingerprint)
-        owner = owner_of(claim) or wanted.setdefault((claim.environment, claim.scope, claim.key), ours)
+        owner = owner_of(claim) or wanted.setdefault(key_place(claim), ours)
         if owner != ours:
             return KeyTaken(claim, *owner)
     return None

@@ -37,7 +37,7 @@ from recovery.storage.place import tables_at
 from recovery.storage.schema import VERSION, evidence, hold
 from recovery.storage.schema import run as run_table
 from recovery.storage.sqlite_library import LIBRARY, warn_once
-from recovery.storage.together import ordinary, together_at
+from recovery.storage.together import apart, ordinary, together_at
 from recovery.storage.turns import Turns
 from recovery.storage.urls import Address, is_file, sqlite_path
 from recovery.storage.version import schema_version
@@ -263,8 +263,8 @@ class SqliteDatabase:
         if len(together) == len(batch) and self._committed(written, batch):
             return [_APPENDED] * len(batch)
         with self.writing() as connection:
-            some = 0 < len(together) < len(batch) and self._written_together(connection, together)
-            done = {member.run_id for member in together} if some else frozenset()
+            first = apart(together, batch) if len(together) < len(batch) else []
+            done = {member.run_id for member in first} if first and self._written_together(connection, first) else frozenset()
             return [_APPENDED if member.run_id in done else self._append_one(connection, member) for member in batch]
 
     def _committed(self, written: Callable[[Any, Sequence[G]], T], batch: Sequence[G]) -> T:

@@ -17,7 +17,7 @@ from recovery.core.chain import Row
 from recovery.ports import Append, NewRun
 from recovery.storage.bare import execute
 from recovery.storage.place import Place, tables_at
-from recovery.storage.rules import stays_at_work
+from recovery.storage.rules import key_place, stays_at_work
 from recovery.storage.statements import new_run_columns
 
 ROWS_MAX: Final = 64
@@ -90,6 +90,12 @@ def ordinary(batch: Sequence[Append]) -> list[Append]:
         return [] if batch[0].words else [*batch]
     runs = Counter(member.run_id for member in batch)
     return [member for member in batch if not member.payloads and not member.words and runs[member.run_id] == 1]
+
+
+def apart(members: Sequence[Append], batch: Sequence[Append]) -> list[Append]:
+    """Those of these members of a batch that may be written in front of its others: none of them wants a key that another one wants, who may come first."""
+    wanted = Counter(key_place(key) for member in batch for key in member.keys)
+    return [member for member in members if all(wanted[key_place(key)] == 1 for key in member.keys)]
 
 
 class Together:

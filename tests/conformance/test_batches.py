@@ -80,6 +80,18 @@ def test_a_batch_comes_to_the_same_on_every_store(journal: Journal, sorts: tuple
     assert what_came_of(journal, sorts, seed=1) == what_came_of(MemoryJournal(), sorts, seed=1)
 
 
+def test_of_two_members_that_want_one_key_the_first_has_it_whatever_either_brings(journal: Journal) -> None:
+    """What brings more than rows and keys is written behind the others, but for this."""
+    one, other = opened(journal, "one"), opened(journal, "other")
+    wants = claim_of("contended")
+    large = replace(member(one, row_after(one), keys=(wants,)), payloads=(LARGE,))
+    results = journal.append([large, member(other, row_after(other), keys=(wants,))])
+    assert [type(result).__name__ for result in results] == ["Appended", "KeyTaken"]
+    owner_of = journal.key_owner(wants.environment, wants.scope, wants.key)
+    assert owner_of is not None
+    assert owner_of[0] == "one"
+
+
 def test_two_members_of_one_run_stay_in_order_among_many_others(journal: Journal) -> None:
     random = Random(2)
     runs = [opened(journal, f"run-{number}") for number in range(RUNS)]
