@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
 from itertools import product
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from recovery import Call, Engine, Environment, Run, contracts, effect, errors, workflow
+from recovery import Engine, errors
 from recovery.core.chain import Row, chained, genesis, raw
 from recovery.ports import Journal
 from recovery.storage import statements as say
@@ -25,21 +24,10 @@ from recovery.storage.schema import journal as table
 from recovery.storage.schema import run as run_table
 from recovery.storage.sql import SqlJournal
 from tests.benchmarks.building import built
+from tests.integration.counted_steps import many, sent, step
 
 STEPS = PORTION  # of two rows each
 ROWS = 2 * (STEPS - 1) + 1  # the last step is not recorded
-sent: list[int] = []
-
-
-@effect(contracts.Keyed(window=timedelta(days=1)), environment=Environment("counted"))
-def step(call: Call, *, number: int) -> int:
-    sent.append(number)
-    return number
-
-
-@workflow
-def many(run: Run, steps: int) -> int:
-    return sum(run.perform(step(number=number)) for number in range(steps))
 
 
 @pytest.fixture

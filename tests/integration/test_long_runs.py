@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from datetime import timedelta
 
 import pytest
 
-from recovery import Call, Engine, Environment, Run, contracts, effect, workflow
+from recovery import Engine
 from recovery.storage.folding import MANY
 from recovery.storage.portions import PORTION
 from tests.benchmarks.building import built
+from tests.integration.counted_steps import many, sent, step
 
 STEPS = max(MANY, PORTION)  # of two rows each
-sent: list[int] = []
-
-
-@effect(contracts.Keyed(window=timedelta(days=1)), environment=Environment("counted"))
-def step(call: Call, *, number: int) -> int:
-    sent.append(number)
-    return number
-
-
-@workflow
-def many(run: Run, steps: int) -> int:
-    return sum(run.perform(step(number=number)) for number in range(steps))
 
 
 @pytest.fixture
