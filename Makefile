@@ -3,7 +3,6 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 # Where plain torch brings a graphics card's libraries, name a build for the processor: make test-torch TORCH='torch==2.13.0+cpu --extra-index-url ...'
 TORCH_VENV := build/torch-venv
@@ -126,34 +125,25 @@ clean: ## remove the environment, caches and builds
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find recovery tests migrations docs -type d -name __pycache__ -prune -exec rm -rf {} +
 
-$(BIN)/python:
-	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found. Install Python 3.11 or newer, or say: make PYTHON=/path/to/python3.11" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$$($(PYTHON) --version) is too old: recovery needs Python 3.11 or newer. Say: make PYTHON=/path/to/python3.11" >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "$(PYTHON) could not make a virtual environment. On Debian and Ubuntu, install the package python3-venv." >&2; exit 1; }
+# Makes of one checkout take turns at this, and each looks again in its turn.
+define install
+@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found. Install Python 3.11 or newer, or say: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+@$(PYTHON) tests/environment.py $(1)
+endef
 
 # Stamps: an install is repeated only when pyproject.toml has changed. The test extra contains the demo's.
-$(VENV)/.demo: pyproject.toml | $(BIN)/python
-	$(PIP) -e '.[demo]'
-	@touch $@
+$(VENV)/.demo: pyproject.toml
+	$(call install,$(VENV) --stamp .demo -- -e '.[demo]')
 
-$(VENV)/.test: pyproject.toml | $(BIN)/python
-	$(PIP) -e '.[test]'
-	@touch $(VENV)/.demo $@
+$(VENV)/.test: pyproject.toml
+	$(call install,$(VENV) --stamp .demo --stamp .test -- -e '.[test]')
 
-$(TORCH_VENV)/.test: pyproject.toml | $(BIN)/python
-	$(PYTHON) -m venv $(TORCH_VENV)
-	$(TORCH_VENV)/bin/python -m pip --disable-pip-version-check install --quiet -e '.[test]' $(TORCH)
-	@touch $@
+$(TORCH_VENV)/.test: pyproject.toml
+	$(call install,$(TORCH_VENV) --stamp .test -- -e '.[test]' $(TORCH))
 
-# A peer that cannot be installed here is missing, and the benchmark says so.
+# A peer that cannot be installed here is missing, and what is measured says so.
 $(BENCH_VENV)/.bench: pyproject.toml tests/benchmarks/peers.txt
-	$(PYTHON) -m venv $(BENCH_VENV)
-	$(BENCH_VENV)/bin/python -m pip --disable-pip-version-check install --quiet -e '.[checkpoint]'
-	-while read -r peer; do $(BENCH_VENV)/bin/python -m pip --disable-pip-version-check install --quiet "$$peer"; done < tests/benchmarks/peers.txt
-	@touch $@
+	$(call install,$(BENCH_VENV) --stamp .bench --behind tests/benchmarks/peers.txt --each-of tests/benchmarks/peers.txt -- -e '.[checkpoint]')
 
-# A peer that cannot be installed here is missing, and the judge says so.
 $(JUDGE_VENV)/.peers: tests/judge/peers.txt
-	$(PYTHON) -m venv $(JUDGE_VENV)
-	-while read -r peer; do $(JUDGE_VENV)/bin/python -m pip --disable-pip-version-check install --quiet "$$peer"; done < tests/judge/peers.txt
-	@touch $@
+	$(call install,$(JUDGE_VENV) --stamp .peers --behind tests/judge/peers.txt --each-of tests/judge/peers.txt)
