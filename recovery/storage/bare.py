@@ -65,6 +65,11 @@ class Bare:
             if cursor.connection.in_transaction:
                 self._roll_back(cursor)
 
+    @property
+    def busy(self) -> bool:
+        """Whether it is in a transaction: asked under the lock, so that it is one of this very thread, which something has struck in the middle of it."""
+        return self._cursor is not None and self._cursor.connection.in_transaction
+
     def forked(self) -> None:
         """In a child: what was the parent's is neither used nor let go of."""
         keep((self._record, self._cursor))

@@ -2,7 +2,8 @@
 
 Owns the connections to a file, its creation at the first write, and the transaction that fences a batch. Invariant: a write transaction is
 BEGIN IMMEDIATE from its first statement (a deferred one that reads and then writes fails at once, whatever the busy timeout), and
-nothing is acknowledged that `synchronous=FULL` has not synced, through the drive's own memory where the system leaves that to us. Nobody but SQLite ever opens the file, since closing it drops our locks.
+nothing is acknowledged that `synchronous=FULL` has not synced, through the drive's own memory where the system leaves that to us. Nobody but SQLite ever opens the file, since closing it drops our locks;
+and at a fork nothing has it open, see `parting`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from sqlalchemy import event
 from sqlalchemy.dialects.sqlite import insert
 
 from recovery.core.errors import InvariantViolated, SchemaMismatch, StoreUrlError
-from recovery.forks import watch
+from recovery.forks import ask
 from recovery.ports import Append, Appended, AppendResult, NewRun
 from recovery.storage import inbox, payloads
 from recovery.storage import statements as say
@@ -33,6 +34,7 @@ from recovery.storage.faults import MIGRATE, MIGRATE_OR_SAY_WHERE, passing
 from recovery.storage.filesystems import refuse_network
 from recovery.storage.leaving import leave
 from recovery.storage.names import sync_names
+from recovery.storage.parting import Readers, refuse_inherited
 from recovery.storage.place import tables_at
 from recovery.storage.schema import VERSION, evidence, hold
 from recovery.storage.schema import run as run_table
@@ -46,6 +48,8 @@ T = TypeVar("T")
 G = TypeVar("G", Append, NewRun)
 
 BUSY_TIMEOUT_MS: Final = 10_000
+PARTING_SECONDS: Final = BUSY_TIMEOUT_MS / 1000
+"""For so long a fork waits for a thread that is at the file: as long as that may wait for another process."""
 CHECKPOINT_PAGES: Final = 4000  # of the log; larger than the default, so that a busy writer is interrupted less often
 STATEMENTS_MAX: Final = 256  # that a connection keeps prepared: a dozen sizes of each one that writes a batch
 _FRAME_BYTES: Final = 4096 + 24  # of a page in the log
@@ -94,12 +98,14 @@ class SqliteDatabase:
         self._create = create
         self._lock = threading.RLock()  # one writer per process; the file's own lock holds off other processes
         self._turns = Turns(self._path, BUSY_TIMEOUT_MS / 1000)
+        self._readers = Readers()
+        self._forking: int | None = None  # the thread that forks, with `_lock` taken
         self._ready = False
         self._writing: WeakSet[Any] = WeakSet()  # the pool's records of connections that write
         self._writer = self._engine("BEGIN IMMEDIATE", self._writer_connected, pool_size=1, max_overflow=0)
         self._bare = Bare(self._writer, Ahead(self._path, CHECKPOINT_PAGES * _FRAME_BYTES))
         self._reader = self._engine("BEGIN", self._connected, pool_size=4, max_overflow=16)
-        watch(self)
+        ask(self)
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -112,6 +118,7 @@ class SqliteDatabase:
         return engine
 
     def _connected(self, connection: Any, _record: object) -> None:
+        refuse_inherited(self._path, self.url)
         connection.isolation_level = None  # transactions are begun by us, not by the driver
         _pragma(connection, f"busy_timeout = {BUSY_TIMEOUT_MS}")
 
@@ -147,7 +154,7 @@ class SqliteDatabase:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        with self._reader.begin() as connection:
+        with self._readers.inside(), self._reader.begin() as connection:
             yield connection
 
     snapshot = reading
@@ -167,6 +174,7 @@ class SqliteDatabase:
             self._ready = False
 
     def interrupted(self) -> None:
+        self._readers.interrupted()
         with self._lock:  # so that a writing connection is in nobody's hands but those of the broken call
             for record in list(self._writing):
                 record.invalidate()  # rolls back, and gives up the file's lock
@@ -174,8 +182,24 @@ class SqliteDatabase:
             self._writer.dispose()
             self._turns.drop()
 
+    def parting(self) -> None:
+        if not self._lock.acquire(timeout=PARTING_SECONDS):
+            return  # what is open stays so, and the child finds it
+        self._forking = threading.get_ident()
+        if self._readers.shut(PARTING_SECONDS) and not self._bare.busy:
+            self._reader.dispose()
+            self._writer.dispose()
+
+    def parted(self) -> None:
+        if self._forking == threading.get_ident():
+            self._forking = None
+            self._readers.open()
+            self._lock.release()
+
     def forked(self) -> None:
         self._lock = threading.RLock()
+        self._forking = None
+        self._readers.forked()
         self._turns.forked()
         leave(self._reader)
         leave(self._writer)
@@ -190,6 +214,7 @@ class SqliteDatabase:
             if not is_file(self._path, self.url):
                 return self._absent(writing=writing)
             self._check_file()
+            refuse_inherited(self._path, self.url)
             found = self._version()
             if found is None and self._create and not writing:
                 return False  # a read neither makes a journal out of an empty file nor puts tables into somebody else's
