@@ -75,6 +75,7 @@ from recovery.core.errors import (
     WaitLapsed,
     WorkflowUnknown,
 )
+from recovery.core.host_errors import ThreadUnavailable
 from recovery.core.key_errors import EncryptionKeyMissing, EncryptionKeyWrong
 from recovery.core.order_errors import EffectForbidden, RunCancelled, RunPaused
 
@@ -146,6 +147,7 @@ __all__ = [
     "StoreDamaged",
     "StoreUnavailable",
     "StoreUrlError",
+    "ThreadUnavailable",
     "TimerPending",
     "Unresolved",
     "UsageError",

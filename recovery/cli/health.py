@@ -6,7 +6,6 @@ Owns what is answered. Knows nothing of runs. Invariants: it asks the database n
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,6 +13,7 @@ from typing import Final
 
 from recovery.core.errors import DefinitionError
 from recovery.engine.working import Worker
+from recovery.threads import Thread
 
 ALIVE_SECONDS: Final = 60.0
 """A worker turns every second or so; a call to a database that does not answer may take a quarter of a minute."""
@@ -44,7 +44,7 @@ def serving(worker: Worker, port: int) -> Iterator[int]:
         ) from error
     with server:
         server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, name="recovery-health", daemon=True)
+        thread = Thread(server.serve_forever, name="recovery-health")
         thread.start()
         try:
             yield int(server.server_address[1])

@@ -5,13 +5,13 @@
       JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged, StoreUnavailable, RunForgotten, EncryptionKeyMissing, EncryptionKeyWrong
       OwnershipError    LeaseUnavailable, FencedOut, RunLeftBehind, HeadMoved
       EffectError       EffectInDoubt (CompensationStuck), EffectInterrupted, EffectForbidden, KeyReused, NotExecuted (RetriesExhausted), OutcomeUnavailable, Unresolved, NotLicensed, KeyStillAsked
-      RunFailed, RunCancelled, RunHeld (RunPaused), RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted, TimerPending, DeadlinePassed, AnswerPending, WaitLapsed, ChildFailed
+      RunFailed, RunCancelled, RunHeld (RunPaused), RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted, TimerPending, DeadlinePassed, AnswerPending, WaitLapsed, ChildFailed, ThreadUnavailable
       ChildOpen         ChildInDoubt, ChildDiverged, ChildWaits
       ReplayError       Diverged, IncompatibleVersion, ValueUnreadable
       CheckpointError   in recovery.checkpoint.errors
     InvariantViolated(AssertionError)      our bug; outside the tree, so that nobody catches it by habit
 
-The branch of EffectError is in `effect_errors`, what orders come to in `order_errors`, what is said of children in `child_errors`. Owns what an error says: whether it happened, did not, or might have; who acts next; and, last, how. Fields are keyword-only, plain values, and survive pickling, copying and process boundaries.
+The branch of EffectError is in `effect_errors`, what orders come to in `order_errors`, what is said of children in `child_errors`, what the host refuses in `host_errors`. Owns what an error says: whether it happened, did not, or might have; who acts next; and, last, how. Fields are keyword-only, plain values, and survive pickling, copying and process boundaries.
 """
 
 from __future__ import annotations

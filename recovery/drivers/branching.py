@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from recovery.core.errors import DefinitionError, StepInterrupted
+from recovery.core.errors import DefinitionError, RecoveryError, StepInterrupted
 from recovery.core.gathering import Gathering
 from recovery.core.machine import Machine, Unwind
 from recovery.core.wording import of_type
@@ -54,14 +54,15 @@ class Branching:
                 self._values[number] = value
             number = self._next()
 
-    def break_off(self, unbegun: int = 0) -> None:
-        """Whoever gathers was interrupted. unbegun: branches that were to begin, and never will. A step whose turn comes behind one of theirs waits for nobody
-        then, and nothing follows on it: it returned out of turn."""
+    def break_off(self, unbegun: int = 0, why: BaseException | None = None) -> None:
+        """Whoever gathers was interrupted, or raises `why`. unbegun: branches that were to begin, and never will. A step whose turn comes behind one of theirs
+        waits for nobody then, and nothing follows on it: it returned out of turn."""
         with self.pure:
             self._broken = True
             if unbegun:
                 about = {"run_id": self.machine.history.run_id, "step": self.gathering.step}
-                self.machine.stop(StepInterrupted(**about, reason="its branches were not begun"))
+                unsaid = StepInterrupted(**about, reason="its branches were not begun")
+                self.machine.stop(why if isinstance(why, RecoveryError) else unsaid)
             for _ in range(unbegun):
                 self.gathering.ended()
 

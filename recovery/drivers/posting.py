@@ -21,6 +21,7 @@ from typing import Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 from recovery.core.errors import StoreUnavailable
+from recovery.core.host_errors import ThreadUnavailable
 from recovery.ports import Journal, RunRow
 from recovery.storage.committing import Committer, Ticket, own
 
@@ -252,7 +253,7 @@ class Post:
     def _begin(self, asked: Sequence[Asked], begin: Callable[[], Any]) -> None:
         try:
             begin()
-        except RuntimeError as error:  # no thread can be had: the interpreter is on its way out
+        except (ThreadUnavailable, RuntimeError) as error:  # the latter: the interpreter is on its way out
             for each in asked:
                 each.error = error
             self._answered.extend(asked)

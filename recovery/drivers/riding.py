@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Final
 
 from recovery import forks
+from recovery.threads import Thread
 
 IDLE_SECONDS_MAX: Final = 1.0
 """How long the thread is kept while nothing rides."""
@@ -32,7 +33,7 @@ class Watchman:
         self._lock = threading.Lock()
         # It is entered by its lock, which an interrupt leaves taken or not; to enter a condition takes lines of its own, between which one can strike.
         self._come = threading.Condition(self._lock)
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
 
     def forked(self) -> None:
         self._begin()  # what rides in the parent is the parent's
@@ -42,7 +43,7 @@ class Watchman:
         with self._lock:
             self._asked.append((time.monotonic() + self.seconds, back))
             if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="recovery-riding", daemon=True)
+                self._thread = Thread(self._watch, name="recovery-riding")
                 try:
                     self._thread.start()
                 except BaseException:  # an interrupt, or there are too many: it may never begin, and ends if it does; raised again

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from recovery import threads
+
 
 class Lock(Protocol):
     """Of one holder, who may take it again."""
@@ -49,8 +51,7 @@ class Threads:
         return threading.RLock()
 
     def signal(self) -> Signal:
-        return threading.Event()
+        return threads.Signal()
 
     def strand(self, work: Callable[..., Any], *args: Any) -> Strand:
-        # One whose start was interrupted may never come to its work, nor to its end: the process does not wait for it.
-        return threading.Thread(target=work, args=args, daemon=True)
+        return threads.Thread(work, *args)

@@ -43,6 +43,7 @@ from recovery.drivers.undoing import Stretch
 from recovery.drivers.watching import Watch
 from recovery.ports import Append, Journal, NewRun
 from recovery.storage.writer import Writer
+from recovery.threads import Signal
 
 T = TypeVar("T")
 
@@ -133,7 +134,7 @@ class SyncDriver(Driver):
         return ask()
 
     async def _pause(self, seconds: float) -> None:
-        threading.Event().wait(seconds)
+        Signal().wait(seconds)
 
     async def run_workflow(self, session: Session, invoke: Callable[[Any], Any]) -> Any:
         face = SyncSession(self, session)
@@ -286,9 +287,9 @@ class SyncSession:
                 started.append(worker)
             for worker in workers:
                 worker.join()
-        except BaseException:  # an interrupt cannot break off a call in another thread; raised again once all have ended
+        except BaseException as error:  # an interrupt cannot break off a call in another thread; raised again once all have ended
             unbegun = [lock.acquire(blocking=False) for lock in taken]
-            branching.break_off(sum(unbegun))
+            branching.break_off(sum(unbegun), error)
             for worker, work, is_unbegun in zip(workers, works, unbegun, strict=True):
                 if is_unbegun:
                     work.close()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
@@ -18,6 +17,7 @@ from types import CoroutineType, coroutine
 from typing import Any
 
 from recovery.definitions.call import HeartbeatMissed
+from recovery.threads import Signal, Thread
 
 
 def nobody() -> None:
@@ -72,7 +72,7 @@ class Watch:
     def called(self, body: Callable[[], Any], seconds: float) -> Any:
         """Call a function in a thread of its own, and wait at most so long. Raises TimeoutError; the thread then goes on alone."""
         assert self.silence is not None, "nothing else is called in a thread"
-        ended, came, failed = threading.Event(), list[Any](), list[BaseException]()
+        ended, came, failed = Signal(), list[Any](), list[BaseException]()
         context, signs = contextvars.copy_context(), deque([time.monotonic()], maxlen=1)  # the last one: there may be millions
         self._heard = lambda: signs.append(time.monotonic())
 
@@ -84,13 +84,13 @@ class Watch:
             finally:
                 ended.set()
 
-        threading.Thread(target=work, name="recovery-effect", daemon=True).start()
+        Thread(work, name="recovery-effect").start()
         ends = signs[0] + seconds
         while not ended.wait(max(0.0, min(ends, signs[-1] + self.silence) - time.monotonic())):
             now = time.monotonic()
             if now >= min(ends, signs[-1] + self.silence):
                 self.abandoned = True
-                if not ended.is_set():  # what it came to in this instant is not thrown away
+                if not ended.is_set:  # what it came to in this instant is not thrown away
                     raise TimeoutError if now >= ends else HeartbeatMissed
         if failed:
             raise failed[0]

@@ -7,7 +7,6 @@ is room for; none of its threads keeps a process alive.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import replace
@@ -20,6 +19,7 @@ from recovery.drivers.asynchronous import AsyncDriver
 from recovery.drivers.patience import Patience
 from recovery.drivers.sync import SyncDriver, finish
 from recovery.engine.wiring import Wiring
+from recovery.threads import Thread
 
 Procedure = Coroutine[Op[Any], Any, Any]
 
@@ -52,7 +52,7 @@ class ThreadCrew:
         self._surroundings = surroundings
         self._handed: SimpleQueue[tuple[Callable[[], Procedure], Future[Any]] | None] = SimpleQueue()
         named = (f"recovery-worker-{number}" for number in range(size))
-        self._threads = [threading.Thread(target=self._work, name=name, daemon=True) for name in named]
+        self._threads = [Thread(self._work, name=name) for name in named]
         for thread in self._threads:
             thread.start()
 
@@ -111,7 +111,7 @@ class LoopCrew:
         self._room = asyncio.Semaphore(size)
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._thread = threading.Thread(target=self._turn, name="recovery-worker-loop", daemon=True)
+        self._thread = Thread(self._turn, name="recovery-worker-loop")
         self._thread.start()
 
     def _turn(self) -> None:

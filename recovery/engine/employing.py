@@ -6,12 +6,12 @@ Owns the thread that it works in, and its end. What a worker does is in `working
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from recovery.engine.wiring import Wiring
+from recovery.threads import Thread
 
 if TYPE_CHECKING:
     from recovery.engine.working import Worker, Working
@@ -57,7 +57,7 @@ class Employed(_Employed):
             self._error = error
 
     def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._run, name="recovery-worker", daemon=True)
+        self._thread = Thread(self._run, name="recovery-worker")
         self._thread.start()
         return self
 

@@ -16,6 +16,7 @@ from recovery.forks import watch
 from recovery.logs import logger
 from recovery.obeying import ORDER
 from recovery.ports import Journal, Message, RunRow
+from recovery.threads import Signal, Thread
 
 
 class Leases:
@@ -37,8 +38,8 @@ class Leases:
         self._orders: dict[str, list[Message]] = {}
         self._read_to: dict[str, int] = {}
         self._lost: set[str] = set()
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._ended = Signal()
+        self._thread: Thread | None = None
         self._closing = False
 
     def hold(self, run: RunRow) -> None:
@@ -51,8 +52,8 @@ class Leases:
                 self._start()
 
     def _start(self) -> None:
-        self._ended = threading.Event()  # its own: one that is shared could be cleared before the last thread has seen it
-        thread = threading.Thread(target=self._renew_until, args=(self._ended,), name="recovery-leases", daemon=True)
+        self._ended = Signal()  # its own: one that is shared could be cleared before the last thread has seen it
+        thread = Thread(self._renew_until, self._ended, name="recovery-leases")
         try:
             thread.start()
             self._thread = thread
@@ -105,12 +106,12 @@ class Leases:
         if thread is not None:
             thread.join()
 
-    def _end(self) -> threading.Thread | None:
+    def _end(self) -> Thread | None:
         thread, self._thread = self._thread, None
         self._ended.set()
         return thread
 
-    def _renew_until(self, ended: threading.Event) -> None:
+    def _renew_until(self, ended: Signal) -> None:
         while not ended.wait(self._every_seconds):
             with self._lock:
                 held = list(self._held.values())

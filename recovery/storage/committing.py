@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol, TypeAlias, overload
 from recovery.core.errors import StoreUnavailable
 from recovery.forks import watch
 from recovery.ports import Append, AppendResult, NewRun, RunRow
+from recovery.threads import Signal, Thread
 
 BATCH_MAX: Final = 256
 """Members of one transaction: beyond that a follower waits longer for the others than it saves by sharing their sync."""
@@ -48,7 +49,7 @@ class Ticket:
     member: Append | NewRun
     wake: Wake | None = None
     about: Any = None
-    turn: threading.Event | None = None  # of a thread that waits: set when it is answered, or has been given the lead
+    turn: Signal | None = None  # of a thread that waits: set when it is answered, or has been given the lead
     result: Any = None  # `Result`, of its own kind
     error: Exception | None = None
     done: bool = False
@@ -76,7 +77,7 @@ class Committer:
         self._lock = threading.Lock()
         self._queue: deque[Ticket] = deque()
         self._leader: object | None = None
-        self._pump: threading.Thread | None = None
+        self._pump: Thread | None = None
         self._called = threading.Condition(self._lock)  # the pump leads, or is to end
         self._closing = False
 
@@ -98,7 +99,7 @@ class Committer:
                     if self._leader is None:  # and nothing is queued
                         self._leader = ticket
                     else:
-                        ticket.turn = threading.Event()
+                        ticket.turn = Signal()
                         self._queue.append(ticket)
                 if ticket.turn is None:
                     self._answer([ticket])
@@ -110,14 +111,14 @@ class Committer:
             self._leave(ticket)  # a second time: an interrupt can strike where the first one stands, and the lead must not be lost
         return ticket.outcome()  # type: ignore[no-any-return]  # of the member's own kind
 
-    def _follow(self, ticket: Ticket, turn: threading.Event) -> None:
+    def _follow(self, ticket: Ticket, turn: Signal) -> None:
         turn.wait()
         while not ticket.answered:
             self._commit_next(ticket)
 
     def submit(self, tickets: Sequence[Ticket]) -> None:
         """Have these appended by somebody else. Returns at once; each one's `wake` is called in another thread, once for all its tickets of a batch. Raises
-        RuntimeError where no thread can be had: none of them is appended then."""
+        ThreadUnavailable: none of them is appended then."""
         with self._lock:
             if self._leader is None:  # and nothing is queued
                 self._lend()
@@ -183,7 +184,7 @@ class Committer:
         """Let the pump lead. Called with the lock."""
         if self._pump is None:
             self._closing = False
-            self._leader = self._pump = threading.Thread(target=self._lead_for_loops, name="recovery-commits", daemon=True)
+            self._leader = self._pump = Thread(self._lead_for_loops, name="recovery-commits")
             try:
                 self._pump.start()
             except BaseException:  # there are too many, or an interrupt: it may never begin, and ends if it does; raised again

@@ -10,6 +10,8 @@ import gc
 import traceback
 from collections.abc import Callable
 
+from recovery.threads import interruption
+
 
 def broken_off(error: BaseException, outside: BaseException | None, clear: Callable[[], None]) -> None:
     """A call has raised `error`. Where an interruption broke it off, `clear` what it has left behind, and raise the interruption. outside: what was
@@ -17,23 +19,13 @@ def broken_off(error: BaseException, outside: BaseException | None, clear: Calla
 
     It can strike between any two lines of a connection pool. A connection that is taken then never comes back by itself: the pool waits half a
     minute for it, again and again, and the traceback that could still be read keeps it, with its locks, from being collected."""
-    interruption = _interruption(error, outside)  # which may be hidden in another error
-    if interruption is None:
+    broke_off = interruption(error, outside)  # which may be hidden in another error
+    if broke_off is None:
         return
     _let_go(error)
     clear()
-    if interruption is not error:
-        raise interruption from None
-
-
-def _interruption(error: BaseException, outside: BaseException | None) -> BaseException | None:
-    """The one that began this, if one did: cleaning up after it, a library that finds its own objects half made raises errors in its place."""
-    found: BaseException | None = error
-    while found is not None and found is not outside:
-        if not isinstance(found, Exception):
-            return found
-        found = found.__context__
-    return None
+    if broke_off is not error:
+        raise broke_off from None
 
 
 def _let_go(error: BaseException) -> None:

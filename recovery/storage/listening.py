@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import selectors
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -26,6 +25,7 @@ from recovery.storage.bell import Wake
 from recovery.storage.place import Place
 from recovery.storage.sessions import connecting, pooled
 from recovery.storage.urls import Address
+from recovery.threads import Signal, Thread
 
 _CHANNEL: Final = "'recovery_' || to_hex(hashtextextended(coalesce(nullif(%s, ''), current_schema()) || '.' || %s, 0))"
 """One for each place: as long as a name may be, whatever the schema is called, and the same whether it is named or found first."""
@@ -50,15 +50,15 @@ class Listener:
     def __init__(self, address: Address, wake: Wake) -> None:
         self._address = address
         self._wake = wake
-        self._ended = threading.Event()
+        self._ended = Signal()
         self._process = os.getpid()
         self._ours, self._theirs = socket.socketpair()
-        self._thread = threading.Thread(target=self._listen, name="recovery-listener", daemon=True)
+        self._thread = Thread(self._listen, name="recovery-listener")
         self._thread.start()
 
     def close(self) -> None:
         """Safe to repeat."""
-        if not self._ended.is_set():
+        if not self._ended.is_set:
             self._ended.set()
             if (
                 self._process == os.getpid()
@@ -71,7 +71,7 @@ class Listener:
     def _listen(self) -> None:
         failures = 0
         engine = connecting(self._address.url, self._address.shown)
-        while not self._ended.is_set():
+        while not self._ended.is_set:
             try:
                 with _connected(engine) as connection:
                     if pooled(connection):
@@ -102,7 +102,7 @@ class Listener:
             either.register(self._theirs, selectors.EVENT_READ)
             while True:
                 said = either.select()
-                if self._ended.is_set():
+                if self._ended.is_set:
                     return
                 if said and list(connection.notifies(timeout=0)):
                     self._wake()

@@ -13,6 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from recovery.core.host_errors import ThreadUnavailable
+from recovery.threads import Signal, Thread
+
 try:
     import fcntl
 except ImportError:  # Windows, where SQLite's own lock has to do
@@ -89,7 +92,7 @@ class Turns:
             return
         assert fcntl is not None
         lock, exclusive = fcntl.flock, fcntl.LOCK_EX
-        deciding, over = threading.Lock(), threading.Event()
+        deciding, over = threading.Lock(), Signal()
         has = given_up = False
 
         def wait() -> None:
@@ -105,8 +108,8 @@ class Turns:
 
         self._waiting.add(file)
         try:
-            threading.Thread(target=wait, name="recovery-turn", daemon=True).start()
-        except RuntimeError:  # there are too many, or the interpreter ends, and begins none any more
+            Thread(wait, name="recovery-turn").start()
+        except ThreadUnavailable:  # there are too many, or the interpreter ends, and begins none any more
             self._waiting.discard(file)
             os.close(file)
             return

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from recovery.core.errors import InvariantViolated, StoreUnavailable
+from recovery.core.host_errors import ThreadUnavailable
 from recovery.drivers.posting import post_of
 from recovery.ports import Append, Appended, AppendResult, Fenced, Journal, NewRun, RunRow
 from recovery.storage import committing
@@ -322,7 +323,7 @@ def test_where_no_thread_can_be_had_it_is_said_and_nobody_waits_for_one(monkeypa
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refused)
-        with pytest.raises(RuntimeError, match="new thread"):
+        with pytest.raises(ThreadUnavailable, match="new thread"):
             committer.submit([Ticket(member(lost), lambda _: None)])
     with followers(committer, [member(next_one)], came, joined=False):
         pass

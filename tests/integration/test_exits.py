@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from recovery import AsyncEngine, AsyncRun, Call, Engine, Riding, Run, Status, effect, workflow
+from recovery import AsyncEngine, AsyncRun, Call, Engine, Riding, Run, Status, effect, errors, workflow
 from recovery.drivers.asking import Progress, Surroundings
 from recovery.drivers.asynchronous import AsyncDriver
 from recovery.drivers.strands import Lock, Strand, Threads
@@ -144,9 +144,9 @@ def test_an_async_run_that_is_closed_over_what_rides_begins_no_look_at_it(
     loop.close()
 
 
-@pytest.mark.parametrize("fails", [KeyboardInterrupt, RuntimeError])
+@pytest.mark.parametrize(("fails", "heard"), [(KeyboardInterrupt, KeyboardInterrupt), (RuntimeError, errors.ThreadUnavailable)])
 def test_a_lease_that_cannot_be_kept_alive_gives_the_run_up(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch, fails: type[BaseException]
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, fails: type[BaseException], heard: type[BaseException]
 ) -> None:
     """Interrupted between the claim and the work, or where the system has no thread left to give."""
     start, left = threading.Thread.start, [fails("can't start new thread")]
@@ -160,7 +160,7 @@ def test_a_lease_that_cannot_be_kept_alive_gives_the_run_up(
     order = order_that_leaves("nowhere", lambda: None)
     before = set(threading.enumerate())
     with Engine(journal, workflows=[order], budget=QUICK) as engine:
-        with pytest.raises(fails):
+        with pytest.raises(heard):
             engine.run("r", order)
         [info] = engine.list()
         assert (info.status, info.owner) == (Status.RUNNING, None)

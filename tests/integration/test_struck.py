@@ -1,9 +1,12 @@
-"""Ctrl-C at any line between the claim of a run and its end: the run is given up, what is durable is written once, and the next call has the outcome."""
+"""Ctrl-C at any place between the claim of a run and its end: the run is given up, what is durable is written once, and the next call has the outcome.
+
+Where no lock is held a trace raises it, at each line; elsewhere it is left pending, and comes where a signal can (`tests.interrupts`)."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable
 from inspect import CO_COROUTINE
@@ -17,10 +20,13 @@ import recovery
 from recovery import AsyncEngine, AsyncRun, Call, Engine, Environment, Run, effect, workflow
 from recovery.core.entries import Status
 from tests.integration.world import QUICK, keyed
+from tests.interrupts import Interrupting
 
 OURS = Path(recovery.__file__).parent
 STRUCK = {str(OURS / name) for name in ("claims.py", "reconciler.py", "offspring.py", "crashpoints.py", "storage/writer.py")}
 """Where no lock is held: between a block with one and its end no signal is looked at, but a trace is."""
+BEGINNING = {threading.__file__, *(str(OURS / name) for name in ("threads.py", "drivers/sync.py", "drivers/branching.py"))}
+"""Where branches are begun and waited for."""
 LOOP, LENDING = str(OURS / "drivers" / "posting.py"), str(OURS / "storage" / "committing.py")
 
 sent: Counter[str] = Counter()
@@ -107,6 +113,44 @@ def test_an_interrupt_at_any_line_gives_the_run_up_and_writes_nothing_twice() ->
         assert engine.verify().broken == []
     assert at > 300
     assert set(sent.values()) == {1}, "each attempt is sent once"
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")  # as above
+def test_an_interrupt_wherever_branches_begin_comes_out_once_none_is_at_work() -> None:
+    at_work, went_on = set[int](), Counter[str]()
+
+    @effect(keyed(), environment=Environment("struck"))
+    def build(call: Call, *, number: int) -> int:
+        at_work.add(threading.get_ident())
+        went_on[f"{call.key} {call.attempt}"] += 1
+        at_work.discard(threading.get_ident())
+        return number
+
+    @workflow
+    def building(run: Run) -> list[int]:
+        return run.map(lambda branch, number: branch.perform(build(number=number)), range(2), limit=2)
+
+    at, place, struck = 0, "somewhere", list[str]()
+    with Engine("memory://", workflows=[building], budget=QUICK) as engine:
+        engine.run("first", building)
+        while place:
+            at += 1
+            interrupting = Interrupting(at, lambda code: code.co_filename in BEGINNING)
+            try:
+                with interrupting.block():
+                    engine.run(f"g{at}", building)
+            except KeyboardInterrupt:
+                struck.append(interrupting.place)
+            except BaseException as error:
+                raise AssertionError(interrupting.place) from error
+            place = interrupting.place
+            assert not at_work, place
+            row = engine.journal.find(f"g{at}")
+            assert row is None or row.owner is None or row.status.settled, place
+            assert engine.run(f"g{at}", building) == [0, 1], place
+        assert engine.verify().broken == []
+    assert len(struck) == at - 1 > 100, "none was swallowed"
+    assert set(went_on.values()) == {1}, "each attempt is sent once"
 
 
 async def still_comes(engine: AsyncEngine, number: int) -> list[int]:

@@ -17,6 +17,7 @@ import recovery.contracts
 import recovery.core.child_errors
 import recovery.core.effect_errors
 import recovery.core.errors
+import recovery.core.host_errors
 import recovery.core.key_errors
 import recovery.core.order_errors
 import recovery.errors
@@ -281,6 +282,7 @@ def test_every_error_is_public() -> None:
             recovery.core.effect_errors,
             recovery.core.order_errors,
             recovery.core.child_errors,
+            recovery.core.host_errors,
             recovery.core.key_errors,
         )
         for name, value in vars(module).items()
