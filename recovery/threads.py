@@ -50,13 +50,7 @@ class Thread(threading.Thread):
 
     def start(self) -> None:
         """Raises ThreadUnavailable: it has not begun, and never will."""
-        outside = sys.exception()
-        try:
-            super().start()
-        except RuntimeError as error:
-            if (interrupt := interruption(error, outside)) is not None:
-                raise interrupt from None
-            raise ThreadUnavailable(problem=str(error)) from error
+        begin(super().start)
 
     def run(self) -> None:
         try:
@@ -67,6 +61,17 @@ class Thread(threading.Thread):
     def join(self, timeout: float | None = None) -> None:
         if self._over.wait(-1 if timeout is None else max(0.0, timeout)):
             super().join()  # it has nothing left to do but to end
+
+
+def begin(start: Callable[[], Any]) -> None:
+    """Call what begins a thread. Raises ThreadUnavailable: it has begun none."""
+    outside = sys.exception()
+    try:
+        start()
+    except RuntimeError as error:
+        if (interrupt := interruption(error, outside)) is not None:
+            raise interrupt from None
+        raise ThreadUnavailable(problem=str(error)) from error
 
 
 def interruption(error: BaseException, outside: BaseException | None) -> BaseException | None:

@@ -3,7 +3,8 @@
 Owns when a bundle leaves, what of it is asked once for several, how much of our work goes into one turn of the loop, and its one timer for all who wait for
 as long. Knows neither runs nor statements. A bundle leaves when nobody is left to be woken: whoever was woken has then asked for its next commit, and all of
 them share it; and a thread that commits while the loop is busy would take the interpreter from it, and it from the thread. Invariants: what was handed in
-leaves within LINGER_SECONDS of the loop's own time; who waits is woken once the answer is there, cancelled or not, since cancelling cannot undo a commit.
+leaves within LINGER_SECONDS of the loop's own time; who waits is woken once the answer is there, cancelled or not, since cancelling cannot undo a commit;
+whoever asks, or brings answers, has a turn come of its own, since an interrupt in the loop's own code may lose any other that was to come.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary, ref
 
+from recovery import threads
 from recovery.core.errors import StoreUnavailable
 from recovery.core.host_errors import ThreadUnavailable
 from recovery.ports import Journal, RunRow
@@ -54,6 +57,8 @@ class Errand(Generic[T]):
         return self.done or self.error is not None
 
     def run(self) -> None:
+        if self.answered:  # it was refused, and stayed in a thread's queue all the same
+            return
         try:
             self.result = self.call()
         except BaseException as error:  # noqa: BLE001  # whatever it is, it is raised where it is waited for
@@ -76,6 +81,8 @@ class Shared:
 
     def run(self, askers: list[tuple[Any, Errand[Any]]]) -> list[Errand[Any]]:
         """Those who have been answered."""
+        if all(asker.answered for _, asker in askers):  # refused, as an errand may be
+            return []
         try:
             found = self.call([subject for subject, _ in askers])
         except StoreUnavailable as error:  # as often as it is asked
@@ -109,7 +116,8 @@ class Post:
         self._shared: dict[Hashable, Shared] = {}  # by what they have in common
         self._later: dict[float, deque[tuple[float, Callable[[], None]]]] = {}  # by how long, in the order in which they are due
         self._since = 0.0  # when the oldest of them was handed in
-        self._turning = False
+        self._turning = False  # one is to come, unless it was lost
+        self._called, self._come = 0, 0  # turns: how many were called for, and how many of those need not come any more
         self._turned = 0.0  # since when this turn lasts
         self._begun = 0  # what has asked in it whether to make way
         self.linger_seconds = LINGER_SECONDS
@@ -152,8 +160,7 @@ class Post:
         """Let the loop do what else it has, and be woken as those are who have been answered: few in one turn."""
         errand = Errand(_nothing, asyncio.get_running_loop().create_future())
         self._answered.append(errand)
-        if not self._turning:
-            self._turn_soon()
+        self._turn_soon()
         await errand.about
 
     def tell(self, answered: Sequence[Asked]) -> None:
@@ -197,23 +204,27 @@ class Post:
     def _wait_for_others(self) -> None:
         if not self._tickets and not self._errands and not self._shared:
             self._since = time.monotonic()
-        if not self._turning:
-            self._turn_soon()
+        self._turn_soon()
 
     def _turn_soon(self) -> None:
-        asyncio.get_running_loop().call_soon(
-            self._turn
-        )  # first: whoever is interrupted behind it takes nothing for coming that is not
-        self._turning, self._turned, self._begun = True, time.monotonic(), 0
+        """Of several that were called for, the first that comes is the only one."""
+        self._called += 1
+        asyncio.get_running_loop().call_soon(self._turn, self._called)
+        if not self._turning:
+            self._turning, self._turned, self._begun = True, time.monotonic(), 0
 
     def _arrived(self, answered: Sequence[Asked]) -> None:
         self._answered.extend(answered)
-        if not self._turning:
-            self._turning = True
-            self._turn()
+        if self._turning:
+            self._turn_soon()
+        else:
+            self._turn(self._called + 1)
 
-    def _turn(self) -> None:
+    def _turn(self, number: int) -> None:
+        if number <= self._come:
+            return
         try:
+            self._come, self._turning = self._called, True
             self._go_on()
         except (KeyboardInterrupt, SystemExit):  # whoever waits is still to be woken
             self._turn_soon()
@@ -229,10 +240,9 @@ class Post:
             woken += 1
         if not woken or time.monotonic() - self._since > self.linger_seconds:
             self._send()
+        self._turning = False
         if woken or self._answered:
             self._turn_soon()
-        else:
-            self._turning = False
 
     def _send(self) -> None:
         """Interrupted, it is done again: what goes to the store twice is done once."""
@@ -252,10 +262,10 @@ class Post:
 
     def _begin(self, asked: Sequence[Asked], begin: Callable[[], Any]) -> None:
         try:
-            begin()
-        except (ThreadUnavailable, RuntimeError) as error:  # the latter: the interpreter is on its way out
+            threads.begin(begin)
+        except ThreadUnavailable as error:
             for each in asked:
-                each.error = error
+                each.error = copy(error)  # one that several raise would gather the tracebacks of all of them
             self._answered.extend(asked)
 
     def _run_shared(self, shared: Shared, part: list[tuple[Any, Errand[Any]]]) -> None:

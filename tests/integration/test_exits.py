@@ -168,6 +168,45 @@ def test_a_lease_that_cannot_be_kept_alive_gives_the_run_up(
         assert "recovery-leases" in {thread.name for thread in set(threading.enumerate()) - before}
 
 
+def test_an_async_run_that_can_have_no_thread_says_so_and_is_given_up(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between its steps: the thread that commits has ended, and there is no other."""
+    start, done, lost = threading.Thread.start, list[str](), list[str]()
+
+    def starting(thread: threading.Thread) -> None:
+        if thread.name == "recovery-commits":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    @effect(keyed())
+    async def book(call: Call) -> int:
+        done.append(call.key)
+        return 1
+
+    engine = AsyncEngine(journal, budget=QUICK)
+
+    @workflow
+    async def order(run: AsyncRun) -> int:
+        booked = await run.perform(book(), key="first")
+        await run.decide("look", lambda: 1)
+        if not lost:
+            lost.append("the thread that commits")
+            engine._committer.close()
+            monkeypatch.setattr(threading.Thread, "start", starting)
+        return booked + await run.perform(book(), key="second")
+
+    async def twice() -> None:
+        async with engine:
+            with pytest.raises(errors.ThreadUnavailable, match="Nothing more was sent"):
+                await engine.run("r", order)
+            monkeypatch.setattr(threading.Thread, "start", start)
+            [info] = await engine.list()
+            assert (info.status, info.owner, done) == (Status.RUNNING, None, ["first"])
+            assert await engine.run("r", order) == 2
+
+    asyncio.run(twice())
+    assert done == ["first", "second"]
+
+
 class Interrupted(Engine):
     """Runs on strands of the test's."""
 

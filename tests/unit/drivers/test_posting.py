@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from recovery.core.errors import StoreUnavailable
+from recovery.core.host_errors import ThreadUnavailable
 from recovery.drivers.posting import PORTION_SECONDS, SHARED_MAX, STORE_THREADS_MAX, WOKEN_MAX, Post, in_context, post_of
 from recovery.ports import Append, Appended, AppendResult, NewRun, RunRow
 from recovery.storage.committing import Committer, Ticket
@@ -222,8 +223,30 @@ def test_where_no_thread_can_be_had_it_is_said() -> None:
         post.threads.shutdown()
         await post.use(lambda: None)
 
-    with pytest.raises(RuntimeError, match="shutdown"):
+    with pytest.raises(ThreadUnavailable, match="shutdown"):
         asyncio.run(too_late())
+
+
+def test_what_was_refused_a_thread_is_not_done_by_another_one_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool keeps what it could begin no thread for, and hands it to the next that it can."""
+    done, start = list[str](), threading.Thread.start
+
+    def refused(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def used() -> None:
+        post = post_of(asyncio.get_running_loop())
+        monkeypatch.setattr(threading.Thread, "start", refused)
+        with pytest.raises(ThreadUnavailable):
+            await post.use(lambda: done.append("refused"))
+        with pytest.raises(ThreadUnavailable):
+            await post.use(lambda: done.append("refused, too"), "alike")
+        monkeypatch.setattr(threading.Thread, "start", start)
+        await post.use(lambda: done.append("asked again"))
+        post.threads.shutdown()
+
+    asyncio.run(used())
+    assert done == ["asked again"]
 
 
 class Asked:
