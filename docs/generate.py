@@ -29,7 +29,7 @@ from recovery import catalogue, cli, crashpoints
 from recovery.checkpoint import errors as checkpoint_errors
 from recovery.checkpoint import refusals
 from recovery.console import contracts as console_contracts
-from recovery.core import contracts, entries, errors, facts
+from recovery.core import contracts, entries, errors, facts, resting
 from recovery.core.errors import ExitCode
 from recovery.core.reasons import PARKED, HoldReason, Parked
 from recovery.core.rows import Action, Row
@@ -74,7 +74,7 @@ EXIT_CODES: dict[ExitCode, tuple[str, str]] = {
         "Wait for it, or run again once its lease has ended; plan again.",
     ),
     ExitCode.WAITING: (
-        "The run waits for an answer from outside, with a time-out or without.",
+        "The run, or a child that it waits for, waits for what somebody must say, with a time-out or without.",
         "`recover waits` shows what is asked. Give it with `recover signal`, then recover the run. Once a time-out has come, recovering it goes on without.",
     ),
     ExitCode.BUG: ("A bug in recovery.", "Keep the database and report it with the traceback."),
@@ -122,6 +122,13 @@ def exit_codes_page() -> str:
             *table(("code", "name", "what it says", "what to do"), rows),
             "",
             f"Where a command is about several runs, the first of these that holds: {', '.join(str(int(code)) for code in order)}.",
+            "A run whose branches rest for several things, its children included, counts the same way.",
+            "",
+            "How a run stands is one code wherever it is asked: `recover --run-id`, its `--plan`, `recover --all`, its `--plan`, and `exit_code` of what `engine.get`",
+            "returns. A plan says what a recovery would end with as far as it can be told without one: where an effect is to be sent, that is 4. Without an app it goes by the run's",
+            "row, as `recover --all` does for the runs that it leaves alone; of a child that has come to stand otherwise since, only its own plan tells. `engine.get` says how a run",
+            "stands whoever has it; the commands say 7. What has settled is not looked at by `recover --all`. Commands that only show, such as `recover runs` and `recover show`, end",
+            "with 0; in JSON, `rests_for` of a run says what one that waits [rests for](values.md).",
         ]
     )
 
@@ -144,6 +151,7 @@ def crash_points_page() -> str:
 def values_page() -> str:
     sections: list[tuple[type[StrEnum], str]] = [
         (entries.Status, "A run's status"),
+        (resting.RestsFor, "What a run that waits rests for"),
         (entries.AnswerKind, "Answers: what came back from the environment"),
         (entries.Source, "Sources of observations"),
         (entries.OutcomeKind, "Outcomes"),
@@ -210,7 +218,7 @@ def contracts_page() -> str:
 
 DOCUMENTS: dict[str, tuple[str, ...]] = {
     "recover --run-id": ("run", "exit_code", "outcome", "appended", "head_digest", "verdicts", "contradictions", "unsettled"),
-    "recover --run-id --plan": ("run", "plan", "owner"),
+    "recover --run-id --plan": ("run", "exit_code", "plan", "owner"),
     "recover runs": ("runs", "damaged", "more"),
     "recover show": (
         "run",

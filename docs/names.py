@@ -40,7 +40,7 @@ API: dict[str, tuple[str, ...]] = {
         "Answer", "Found", "Refused", "Accepted", "Absent", "InFlight", "Gone", "Foreign", "Mismatch", "Closed", "Expired",
         "Indeterminate", "Unreachable", "TurnedAway", "NotSent", "ReplyWas",
     ),
-    "Reports": ("Recovered", "RunInfo", "StepVerdict", "Receipt", "Contradiction", "Proposal", "ParkingReason", "Status"),
+    "Reports": ("Recovered", "RunInfo", "StepVerdict", "Receipt", "Contradiction", "Proposal", "ParkingReason", "Status", "RestsFor"),
 }  # fmt: skip
 """The public names by what one looks for; those that are in no section come last."""
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from recovery.core.limits import Queue, Rate
     from recovery.core.policy import Budget, Lease, Riding
     from recovery.core.reasons import ParkingReason
+    from recovery.core.resting import RestsFor
     from recovery.definitions.answer import (
         Absent,
         Accepted,
@@ -99,6 +100,7 @@ _HOMES = {
     "Rejected": "recovery.definitions.run",
     "Rejection": "recovery.definitions.rejection",
     "ReplyWas": "recovery.definitions.answer",
+    "RestsFor": "recovery.core.resting",
     "Retry": "recovery.definitions.retry",
     "Reuse": "recovery.core.inheritance",
     "Riding": "recovery.core.policy",
@@ -164,6 +166,7 @@ __all__ = [
     "Rejected",
     "Rejection",
     "ReplyWas",
+    "RestsFor",
     "Retry",
     "Reuse",
     "Riding",

@@ -49,11 +49,9 @@ from recovery.core.errors import (
     OwnershipError,
     RecoveryError,
     ReplayError,
-    RunDiverged,
     RunFailed,
     RunForgotten,
     RunHeld,
-    RunInDoubt,
     RunInputDiffers,
     RunLeftBehind,
     RunNotFound,
@@ -77,6 +75,7 @@ from recovery.core.errors import (
 )
 from recovery.core.host_errors import ThreadUnavailable
 from recovery.core.key_errors import EncryptionKeyMissing, EncryptionKeyWrong
+from recovery.core.looking_errors import RunDiverged, RunInDoubt, RunWaits
 from recovery.core.order_errors import EffectForbidden, RunCancelled, RunPaused
 
 __all__ = [
@@ -137,6 +136,7 @@ __all__ = [
     "RunNotFound",
     "RunPaused",
     "RunUnsettled",
+    "RunWaits",
     "SchemaMismatch",
     "ScopeUnknown",
     "SignalRefused",

@@ -73,7 +73,7 @@ async def obeyed(world: World, loaded: Loaded) -> Loaded:
     elif run.status is Status.HELD:  # due at once: what came while it was held is looked at now
         wanted = Append(tuple(found), standing_status(loaded.history), found[-1].at_us)
     else:
-        wanted = Append(tuple(found), run.status, None, run.reason, keeps_look=True)
+        wanted = Append(tuple(found), run.status, None, run.reason, run.rests_for, keeps_look=True)
     await writer.commit(wanted)
     return await load(run.run_id)
 

@@ -22,10 +22,8 @@ from recovery.core.errors import (
     AnswerPending,
     Diverged,
     RecoveryError,
-    RunDiverged,
     RunFailed,
     RunHeld,
-    RunInDoubt,
     RunInputDiffers,
     RunUnsettled,
     TimerPending,
@@ -37,12 +35,13 @@ from recovery.core.ids import ROOT, check_run_id
 from recovery.core.instants import moment
 from recovery.core.judgement import CONTRADICTED
 from recovery.core.kin import Kin
+from recovery.core.looking_errors import RunDiverged, RunInDoubt, RunWaits
 from recovery.core.machine import Machine, Unwind
 from recovery.core.mail import Mail
 from recovery.core.operations import Append, Execute, Now, Raised, Returned, Use
 from recovery.core.order_errors import RunCancelled
 from recovery.core.orders import held_back
-from recovery.core.resting import GRAVEST_FIRST
+from recovery.core.resting import GRAVEST_FIRST, waits_for_somebody
 from recovery.core.rows import Action, ParkingReason
 from recovery.core.waiting import RESTS, heard_meanwhile, rest_again
 from recovery.definitions.recovered import Contradiction, Recovered, verdict_of
@@ -104,7 +103,10 @@ async def look(world: World, run_id: str) -> Recovered[Any]:
     against = contradictions(loaded.history, loaded.contracts, {}, loaded.highest_us)
     if loaded.history.ended is not None:
         return _settled(world, row, loaded.history, against=against)
-    kind = {Status.IN_DOUBT: RunInDoubt, Status.DIVERGED: RunDiverged}.get(row.status, RunUnsettled)
+    if loaded.history.held is not None:
+        return _held(row, loaded.history.held, against)
+    waits = waits_for_somebody(row.status, row.rests_for)
+    kind = RunWaits if waits else {Status.IN_DOUBT: RunInDoubt, Status.DIVERGED: RunDiverged}.get(row.status, RunUnsettled)
     error = kind(run_id=run_id, status=row.status.value, reason=f", {row.reason}" if row.reason else "")
     return _report(run_id, row.workflow, row.status, error=error, next_look_us=row.next_look_us, against=against)
 
@@ -171,8 +173,8 @@ async def _obeying(world: World, loaded: Loaded, taken: Taken | None = None) -> 
         loaded, taken = await load(loaded.run.run_id), None
 
 
-def _held(row: RunRow, held: Override) -> Recovered[Any]:
-    return _report(row.run_id, row.workflow, Status.HELD, error=held_back(row.run_id, held))
+def _held(row: RunRow, held: Override, against: tuple[Contradiction, ...] = ()) -> Recovered[Any]:
+    return _report(row.run_id, row.workflow, Status.HELD, error=held_back(row.run_id, held), against=against)
 
 
 async def _against(world: World, loaded: Loaded) -> tuple[Contradiction, ...]:

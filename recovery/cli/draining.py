@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from recovery.cli.output import Output
-from recovery.cli.planning import code_of
 from recovery.cli.target import Target
 from recovery.core.child_errors import ChildOpen
 from recovery.core.errors import AppNotFound, ExitCode
@@ -90,7 +89,7 @@ def _planning(engine: AnyEngine, *, probe: bool) -> Bring:
     def planned(row: RunRow, plan: Callable[[], Plan]) -> Stands:
         made = plan()
         told = "; ".join([*(f"{step.step}: {step.action}" for step in made.steps), made.then])
-        return Stands(row.status, code_of(made, row.status), told)
+        return Stands(row.status, made.exit_code, told)
 
     def bring(rows: Iterator[RunRow]) -> Iterator[tuple[RunRow, Callable[[], Stands]]]:
         for row, plan in foreseen(engine, rows, probe=probe):

@@ -8,10 +8,9 @@ from typing import Any
 from recovery.cli import documents
 from recovery.cli.output import Output
 from recovery.cli.target import Target, finished
-from recovery.core.entries import Status, encode
+from recovery.core.entries import encode
 from recovery.core.errors import ExitCode
 from recovery.core.instants import iso
-from recovery.core.rows import Action
 from recovery.engine.wiring import Wiring
 from recovery.operators.planning import Plan
 from recovery.ports import RunRow
@@ -25,29 +24,26 @@ def plan(output: Output, target: Target, run_id: str, *, probe: bool, cancel: tu
         made: Plan = finished(engine.plan(run_id, probe=probe, cancel=cancel))
         loaded = read(engine.journal, run_id)
         info, owner = engine.info(loaded.run), _owner(engine, loaded.run)
+        code = ExitCode.OWNED if _is_owned(engine, loaded.run) else made.exit_code
     finally:
         engine.flush()
     from recovery.console.plan import plan as report
 
-    output.answer(lambda: documents.run_and(info, plan=_document(made), owner=owner), lambda paper: report(paper, made, owner))
-    return code_of(made, loaded.run.status)
+    output.answer(
+        lambda: documents.run_and(info, exit_code=int(code), plan=_document(made), owner=owner),
+        lambda paper: report(paper, made, owner),
+    )
+    return code
 
 
-def code_of(made: Plan, status: Status) -> ExitCode:
-    if status.settled:
-        return ExitCode.SETTLED if status is Status.COMPLETED else ExitCode.FAILED
-    if made.diverged:
-        return ExitCode.DIVERGED
-    parked = status is Status.HELD or any(step.action == Action.PARK.value for step in made.steps)
-    if parked:
-        return ExitCode.IN_DOUBT
-    return ExitCode.WAITING if made.waits else ExitCode.UNRESOLVED
+def _is_owned(engine: Wiring, run: RunRow) -> bool:
+    return run.owner is not None and not run.status.settled and not engine.proven_dead(run.owner)
 
 
 def _owner(engine: Wiring, run: RunRow) -> str:
     if run.owner is None or run.status.settled:
         return ""
-    if engine.proven_dead(run.owner):
+    if not _is_owned(engine, run):
         return f"{run.owner} has the run at epoch {run.epoch} and is proven dead: it would be taken over at once"
     return (
         f"{run.owner} has the run at epoch {run.epoch} and is not proven dead: a recovery would wait for it or for its lease to end"

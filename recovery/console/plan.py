@@ -8,6 +8,7 @@ from rich.text import Text
 from recovery.console import words
 from recovery.console.paper import Paper
 from recovery.console.timeline import answer
+from recovery.core.exitcodes import ExitCode
 from recovery.operators.planning import Plan, PlannedStep
 
 _WOULD = {
@@ -20,7 +21,7 @@ _WOULD = {
 def plan(paper: Paper, made: Plan, owner: str) -> RenderableType:
     """`owner`: who has the run, and what that means for a recovery."""
     parts: list[RenderableType] = [_step(step) for step in made.steps] or [Text("no intent is unsettled")]
-    parts.append(Text(made.then, style="bold red" if made.diverged else ""))
+    parts.append(Text(made.then, style="bold red" if made.exit_code is ExitCode.DIVERGED else ""))
     if owner:
         parts.append(Text(owner, style="yellow"))
     if made.from_journal_alone:

@@ -24,7 +24,7 @@ from recovery.core.kin import Ended, Family, NewChild, Open
 from recovery.core.machine import Machine
 from recovery.core.operations import Now, Turn
 from recovery.core.orders import check_wanted, heed
-from recovery.core.resting import FOR_CHILD, Rest
+from recovery.core.resting import Rest, RestsFor
 from recovery.core.scopes import Limit
 
 JOINED: Final = "joined"
@@ -137,7 +137,7 @@ async def _ended(machine: Machine, step: str, run_id: str) -> Ended | Limit:
         adopted = machine.history.adopted.get(run_id)
         if adopted is not None:
             return Ended(settlement(adopted), adopted.value["entry"])
-        family = _family(machine, step, f"wait for child {run_id}")
+        family = _family(machine, step, f"wait for child {run_id}", run_id)
         if run_id not in machine.kin.busy:
             return await _brought(machine, family, step, run_id)
         machine.kin.busy[run_id].append(waiting := Waiting())
@@ -178,7 +178,7 @@ async def _waited(machine: Machine, family: Family, step: str, run_id: str, stan
     waits, rest, is_news = noted(machine.history, step, run_id, error, stands, now_us)
     machine.rests[branch_of(step)] = rest
     if is_news or machine.understated(branch_of(step), rest, now_us):
-        await machine.append(step, [waits], *rest)
+        await machine.append(step, [waits], rest)
     ended = await family.ended(run_id)
     if ended is not None:
         return ended
@@ -208,14 +208,16 @@ def noted(history: History, step: str, child: str, error: ChildOpen, stands: Ope
         looks_us = before_us
     status = Status.IN_DOUBT if isinstance(error, ChildInDoubt) else Status.WAITING
     waits = Decision(step=step, fingerprint="", value=value | {"next_look_us": looks_us}, form=AWAITED, at_us=at_us)
-    what = FOR_CHILD if isinstance(error, ChildWaits) else "child"
-    return waits, Rest(status, looks_us, f"{what} {child}"), not same or before_us != looks_us
+    what, rests_for = ("an answer to child", RestsFor.CHILD_ANSWER) if isinstance(error, ChildWaits) else ("child", RestsFor.CHILD)
+    if status is Status.IN_DOUBT:
+        rests_for = RestsFor.NOTHING
+    return waits, Rest(status, looks_us, f"{what} {child}", rests_for), not same or before_us != looks_us
 
 
-def _family(machine: Machine, step: str, to: str) -> Family:
+def _family(machine: Machine, step: str, to: str, child: str = "") -> Family:
     """Raises Unwind where this execution only reads."""
     if machine.kin.family is None:
-        raise machine.beyond(step, to)
+        raise machine.beyond(step, to, child)
     return machine.kin.family
 
 

@@ -5,13 +5,13 @@
       JournalError      IllegalHistory, SchemaMismatch, JournalCorrupt, StoreDamaged, StoreUnavailable, RunForgotten, EncryptionKeyMissing, EncryptionKeyWrong
       OwnershipError    LeaseUnavailable, FencedOut, RunLeftBehind, HeadMoved
       EffectError       EffectInDoubt (CompensationStuck), EffectInterrupted, EffectForbidden, KeyReused, NotExecuted (RetriesExhausted), OutcomeUnavailable, Unresolved, NotLicensed, KeyStillAsked
-      RunFailed, RunCancelled, RunHeld (RunPaused), RunUnsettled, RunInDoubt, RunDiverged, DecisionFailed, StepInterrupted, TimerPending, DeadlinePassed, AnswerPending, WaitLapsed, ChildFailed, ThreadUnavailable
+      RunFailed, RunCancelled, RunHeld (RunPaused), RunUnsettled (RunInDoubt, RunDiverged, RunWaits), DecisionFailed, StepInterrupted, TimerPending, DeadlinePassed, AnswerPending, WaitLapsed, ChildFailed, ThreadUnavailable
       ChildOpen         ChildInDoubt, ChildDiverged, ChildWaits
       ReplayError       Diverged, IncompatibleVersion, ValueUnreadable
       CheckpointError   in recovery.checkpoint.errors
     InvariantViolated(AssertionError)      our bug; outside the tree, so that nobody catches it by habit
 
-The branch of EffectError is in `effect_errors`, what orders come to in `order_errors`, what is said of children in `child_errors`, what the host refuses in `host_errors`. Owns what an error says: whether it happened, did not, or might have; who acts next; and, last, how. Fields are keyword-only, plain values, and survive pickling, copying and process boundaries.
+The branch of EffectError is in `effect_errors`, what orders come to in `order_errors`, what a look at an open run comes to in `looking_errors`, what is said of children in `child_errors`, what the host refuses in `host_errors`. Owns what an error says: whether it happened, did not, or might have; who acts next; and, last, how. Fields are keyword-only, plain values, and survive pickling, copying and process boundaries.
 """
 
 from __future__ import annotations
@@ -278,18 +278,6 @@ class RunUnsettled(RecoveryError):
 class RunHeld(RecoveryError):
     exit_code = ExitCode.IN_DOUBT
     template = "Run {run_id!r} is held ({reason}). Nothing was sent or changed. Release it with `recover release {run_id}`."
-
-
-class RunInDoubt(RunUnsettled):
-    exit_code = ExitCode.IN_DOUBT
-    template = "Run {run_id!r} is in doubt{reason}: an effect of it may have happened. Nothing was changed. See what is known with `recover show {run_id}`."
-
-
-class RunDiverged(RunUnsettled):
-    exit_code = ExitCode.DIVERGED
-    template = (
-        "Run {run_id!r} no longer fits its journal{reason}. Nothing was changed. Continue it with the code that it started with."
-    )
 
 
 class DecisionFailed(RecoveryError):

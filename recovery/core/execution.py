@@ -309,9 +309,7 @@ class Execution:
         self,
         step: str,
         wanted: Sequence[Entry] | Callable[[int], Sequence[Entry]],
-        status: Status = Status.RUNNING,
-        next_look_us: int | None = None,
-        reason: str = "",
+        rest: Rest = GOES_ON,
         *,
         rides: bool = False,
     ) -> None:
@@ -330,7 +328,7 @@ class Execution:
                 return
             if unsaid:
                 unsaid = not_after(unsaid, min(map(latest_us, entries)))
-            standing = held_at_least(self.history, entries, self.rests.standing(branch, Rest(status, next_look_us, reason)))
+            standing = held_at_least(self.history, entries, self.rests.standing(branch, rest))
             rides = rides and self.stands is standing.status is Status.RUNNING
             await self._stored((*unsaid, *entries), standing, rides)
             self._were_said(unsaid)
@@ -356,13 +354,13 @@ class Execution:
     async def _stored(self, entries: tuple[Entry, ...], standing: Rest, rides: bool) -> None:
         """Raises Unwind, and KeyReused: nothing was written and nothing will be sent; the run may end with it, and take no later step."""
         try:
-            await Append(entries, standing.status, standing.next_look_us, standing.reason, False, rides)
+            await Append(entries, *standing, False, rides)
         except KeyReused:
             raise
         except Exception as error:
             raise self._refused(error) from error
         self._riding = rides
-        self.stands, self.looks_us, _ = standing
+        self.stands, self.looks_us = standing.status, standing.next_look_us
         for entry in entries:
             self.history.add(entry)
         if not rides:

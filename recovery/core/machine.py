@@ -50,7 +50,7 @@ from recovery.core.orders import check_wanted, heed, ordered
 from recovery.core.ordinary import made_of, outright
 from recovery.core.policy import Budget
 from recovery.core.request import Request, holding
-from recovery.core.resting import GOES_ON, Rest
+from recovery.core.resting import GOES_ON, Rest, RestsFor
 from recovery.core.riding import may_ride
 from recovery.core.rows import Action, ParkingReason
 from recovery.core.straight import Straight
@@ -109,8 +109,8 @@ class Machine(Execution):
         """The bound calls of the effects that the workflow has reached, and that are neither forgotten nor were only replayed, by step."""
         return {step: request.subject for step, request in self.requests.items() if request.subject is not None}
 
-    def beyond(self, step: str, would: str) -> Unwind:  # noqa: ARG002  # for whoever tells them
-        """Where a run that is only read ends: a step of it would do something now."""
+    def beyond(self, step: str, would: str, child: str = "") -> Unwind:  # noqa: ARG002  # for whoever tells them
+        """Where a run that is only read ends: a step of it would do something now. child: for whose end it would wait."""
         return self.stop(RunUnsettled(run_id=self.history.run_id, status="read again", reason=""))
 
     # -- timers --------------------------------------------------------------------------------------------------------
@@ -129,9 +129,9 @@ class Machine(Execution):
             now_us = await Now()
             due_us = now_us + lasts_us if until_us is None else until_us
             due_us = due_us if bound is None else min(due_us, bound.at_us)
-            rest = Rest(Status.WAITING, due_us, RETRYING if after else SLEEPING) if due_us > now_us else GOES_ON
+            rest = _sleeps(due_us, after) if due_us > now_us else GOES_ON
             timer = Decision(step=step, fingerprint="", value=due_us, form=TIMER, at_us=now_us, error=after)
-            await self.append(step, [timer], *rest)
+            await self.append(step, [timer], rest)
         if self.begin(FIRED, step, awaited=False) not in self.history.steps:
             await self._until(step, due_us)
         self.rests.pop(branch_of(step), None)
@@ -142,13 +142,13 @@ class Machine(Execution):
 
     async def _until(self, step: str, due_us: int) -> None:
         timer = self.expected(step, self.history.steps[step], TIMER)
-        branch, rest = branch_of(step), Rest(Status.WAITING, due_us, RETRYING if timer.error else SLEEPING)
+        branch, rest = branch_of(step), _sleeps(due_us, timer.error)
         while (now_us := await Now()) < due_us:
             self.rests[branch] = rest
             if self.deadline_us is not None and due_us > self.deadline_us:
                 # Another branch wrote last that the run goes on: said again, for whoever lists what is due.
                 if self.understated(branch, rest, now_us):
-                    await self.append(step, [replace(timer, at_us=now_us)], *rest)
+                    await self.append(step, [replace(timer, at_us=now_us)], rest)
                 raise self.stop(TimerPending(run_id=self.history.run_id, step=step, next_look=iso(due_us)), branch)
             await self.flush()
             await Sleep(due_us, f"{step}: it sleeps", partial(ordered, self))
@@ -377,10 +377,11 @@ class Machine(Execution):
         """Journal a verdict that settles nothing, once: looking again without news appends nothing (I7). Again where the run's row has come to
         say something else."""
         entries: list[Entry] = [pending] if pending else []
-        rest = Rest(status, judgement.next_look_us, judgement.reason.value)
+        rests_for = RestsFor.ENVIRONMENT if status is Status.WAITING else RestsFor.NOTHING
+        rest = Rest(status, judgement.next_look_us, judgement.reason.value, rests_for)
         if judgement.news or entries or self.understated(branch_of(effect.step), rest, judgement.at_us):
             entries.append(judgement.recorded())
-        await self.append(effect.step, entries, *rest)
+        await self.append(effect.step, entries, rest)
 
     def _about(self, request: Request, effect: EffectStep, reason: str) -> dict[str, str]:
         return {
@@ -390,3 +391,7 @@ class Machine(Execution):
             "key": effect.intent.key,
             "reason": reason,
         }
+
+
+def _sleeps(due_us: int, after: str) -> Rest:
+    return Rest(Status.WAITING, due_us, RETRYING if after else SLEEPING, RestsFor.TIME)

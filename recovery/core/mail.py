@@ -14,7 +14,7 @@ from recovery.core.entries import ANSWER, JSON, LAPSED, UNFIT, WAIT, Decision
 from recovery.core.errors import RecoveryError
 from recovery.core.history import DecisionStep, History
 from recovery.core.ids import branch_of, step_id
-from recovery.core.resting import FOR_ANSWER, FOR_MESSAGE
+from recovery.core.resting import RestsFor
 
 SIGNAL: Final = "signal"
 """The kind of a message that answers one wait."""
@@ -56,7 +56,11 @@ class Wanted:
     @property
     def known_as(self) -> str:
         """For people."""
-        return f"{FOR_MESSAGE if self.queue else FOR_ANSWER} {self.name}"
+        return f"{'the next message of' if self.queue else 'the answer to'} {self.name}"
+
+    @property
+    def rests_for(self) -> RestsFor:
+        return RestsFor.MESSAGE if self.queue else RestsFor.ANSWER
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from recovery.core.entries import JSON, Answered, Attempt, Entry, Intent, Settle
 from recovery.core.gathering import Waiting
 from recovery.core.heartbeats import Heard
 from recovery.core.ids import ROOT
+from recovery.core.resting import RestsFor
 from recovery.core.values import value
 
 T = TypeVar("T")
@@ -50,6 +51,7 @@ class Append(Op[None]):
     status: Status
     next_look_us: int | None = None
     reason: str = ""
+    rests_for: RestsFor = RestsFor.NOTHING
     keeps_look: bool = False
     rides: bool = False
 

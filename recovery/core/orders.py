@@ -18,7 +18,7 @@ from recovery.core.history import History, held_by
 from recovery.core.ids import ROOT, branch_of
 from recovery.core.operations import Op
 from recovery.core.order_errors import RunCancelled, RunPaused
-from recovery.core.resting import Rest
+from recovery.core.resting import GOES_ON, Rest
 
 if TYPE_CHECKING:
     from recovery.core.machine import Machine
@@ -76,8 +76,8 @@ async def heed(machine: Machine, step: str) -> None:
     """Take in what was heard, durably, in the name of a step."""
     for order in news(machine.history, machine.heard()):
         pauses = order.verb is Verb.PAUSE and machine.history.cancelled is None
-        rest = (Status.HELD, None, PAUSED) if pauses else (Status.RUNNING, None, "")
-        await machine.append(step, partial(_unless_taken, machine.history, order), *rest)
+        rest = Rest(Status.HELD, None, PAUSED) if pauses else GOES_ON
+        await machine.append(step, partial(_unless_taken, machine.history, order), rest)
 
 
 def _unless_taken(history: History, order: Override, _before: int) -> list[Override]:

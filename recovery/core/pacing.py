@@ -20,7 +20,7 @@ from recovery.core.judgement import Judgement
 from recovery.core.operations import Sleep, Use
 from recovery.core.orders import ordered
 from recovery.core.request import Request
-from recovery.core.resting import Rest
+from recovery.core.resting import Rest, RestsFor
 from recovery.core.rows import Action
 from recovery.core.steps import Unwind
 
@@ -75,11 +75,11 @@ async def _left(
     again_us: int,
 ) -> Unwind:
     """Leave the run to a later look. What is noted once is not noted again."""
-    step, rest = effect.step, Rest(Status.WAITING, again_us, RATE_LIMITED)
+    step, rest = effect.step, Rest(Status.WAITING, again_us, RATE_LIMITED, RestsFor.TIME)
     entries: list[Entry] = [pending] if pending else []
     if entries or _put_off_until(effect) != again_us or machine.understated(branch_of(step), rest, judgement.at_us):
         entries.append(_put_off(judgement, again_us))
-    await machine.append(step, entries, *rest)
+    await machine.append(step, entries, rest)
     about = {"run_id": machine.history.run_id, "step": step, "effect": request.effect, "key": effect.intent.key}
     return machine.stop(Unresolved(**about, reason=RATE_LIMITED, next_look=iso(again_us)), branch_of(step))
 

@@ -10,13 +10,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from recovery.core.entries import Decision, Entry, Intent, Observation, Settled, Status
+from recovery.core.entries import Decision, Entry, Intent, Observation, Settled
 from recovery.core.errors import RunUnsettled
 from recovery.core.history import DecisionStep, EffectStep
 from recovery.core.machine import Machine, Unwind
 from recovery.core.mail import Mail
 from recovery.core.operations import Decided, Op
 from recovery.core.request import Request
+from recovery.core.resting import GOES_ON, Rest
 
 
 @dataclass(slots=True)
@@ -42,9 +43,7 @@ class Rereading(Machine):
         self,
         step: str,  # noqa: ARG002  # one signature
         wanted: Sequence[Entry] | Callable[[int], Sequence[Entry]],
-        status: Status = Status.RUNNING,  # noqa: ARG002
-        next_look_us: int | None = None,  # noqa: ARG002
-        reason: str = "",  # noqa: ARG002
+        rest: Rest = GOES_ON,  # noqa: ARG002
         *,
         rides: bool = False,  # noqa: ARG002
     ) -> None:

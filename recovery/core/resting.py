@@ -1,11 +1,12 @@
 """Resting: how a run stands while some of its branches do not go on.
 
-Owns which rest counts where there are several. Knows nothing of steps or entries. Invariant: a run stands as the gravest of its branches' rests,
-and is looked at again when the first of them is due.
+Owns what a run may rest for, and which rest counts where there are several. Knows nothing of steps or entries. Invariants: a run stands as the gravest of
+its branches' rests, and is looked at again when the first of them is due; what it rests for is never read from its reason, which is for people.
 """
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from recovery.core.entries import Status
@@ -14,18 +15,29 @@ GRAVEST_FIRST: Final = (Status.IN_DOUBT, Status.HELD, Status.WAITING)
 """How a run stands of which some branch rests. Whatever it is, another branch may wait for a word: a message makes it due."""
 LESS_THAN_A_REST: Final = (Status.RUNNING, Status.QUEUED, Status.DIVERGED)  # the code has been mended since it diverged
 
-FOR_ANSWER: Final = "the answer to"
-FOR_MESSAGE: Final = "the next message of"
-FOR_CHILD: Final = "an answer to child"
-"""How the reason begins of a run that waits for what somebody must say, with a time-out or without."""
+
+class RestsFor(StrEnum):
+    """What kind of thing a run that waits rests for. Stored: a member is never renamed."""
+
+    NOTHING = ""  # it does not wait: its status says how it stands; or it is due at once, and whoever looks will say
+    TIME = "time"  # a timer, a pause between attempts, its share of a rate
+    ENVIRONMENT = "environment"  # another look at an effect
+    ANSWER = "answer"  # to a wait of its own, with a time-out or without
+    MESSAGE = "message"  # the next one of a topic, likewise
+    CHILD = "child"  # the end of a child that goes on by itself, or that somebody else has
+    CHILD_ANSWER = "child_answer"  # the end of a child that waits for what somebody must say
+
+
+SAID_BY_SOMEBODY: Final = frozenset({RestsFor.ANSWER, RestsFor.MESSAGE, RestsFor.CHILD_ANSWER})
 
 
 class Rest(NamedTuple):
-    """How a run stands while a branch of it does not go on."""
+    """How a run stands while a branch of it does not go on. reason: the same for people."""
 
     status: Status
     next_look_us: int | None
     reason: str
+    rests_for: RestsFor = RestsFor.NOTHING
 
 
 GOES_ON: Final = Rest(Status.RUNNING, None, "")
@@ -50,14 +62,14 @@ class Rests(dict[str, Rest]):
         if not self:
             return rest
         gravest = min(
-            self.values(), key=lambda each: (GRAVEST_FIRST.index(each.status), waits_for_somebody(each.status, each.reason))
+            self.values(), key=lambda each: (GRAVEST_FIRST.index(each.status), waits_for_somebody(each.status, each.rests_for))
         )
         return gravest._replace(next_look_us=self.next_look_us)
 
 
-def waits_for_somebody(status: Status, reason: str) -> bool:
+def waits_for_somebody(status: Status, rests_for: RestsFor) -> bool:
     """Whether a run that stands like this goes on once somebody has said something. A time-out may come first, and does not make it less so."""
-    return status is Status.WAITING and reason.startswith((FOR_ANSWER, FOR_MESSAGE, FOR_CHILD))
+    return status is Status.WAITING and rests_for in SAID_BY_SOMEBODY
 
 
 def says_less(stands: Status | None, looks_us: int | None, standing: Rest, now_us: int | None) -> bool:

@@ -118,7 +118,7 @@ def _check_same(machine: Machine, wait: Decision, wanted: Wanted) -> None:
 
 async def _come(machine: Machine, open_: Open) -> Decision:
     wait, until_us = open_.wait, open_.wait.value["until_us"]
-    branch, rest = branch_of(wait.step), Rest(Status.WAITING, until_us, open_.wanted.known_as)
+    branch, rest = branch_of(wait.step), Rest(Status.WAITING, until_us, open_.wanted.known_as, open_.wanted.rests_for)
     while True:
         now_us = await Now()
         found = [] if wait.step in machine.history.steps else [wait]
@@ -126,7 +126,7 @@ async def _come(machine: Machine, open_: Open) -> Decision:
         found += machine.mail.take_in(machine.history, open_, now_us)
         if found:
             ended = found[-1].form in _ENDS
-            await machine.append(wait.step, found, *(GOES_ON if ended else rest))
+            await machine.append(wait.step, found, GOES_ON if ended else rest)
             if ended:
                 return found[-1]
             continue  # whoever spoke before that was durable has woken nobody
@@ -140,7 +140,7 @@ async def _come(machine: Machine, open_: Open) -> Decision:
         limit_us = _patience_us(machine, until_us)
         if limit_us is None or now_us >= limit_us:
             if machine.understated(branch, rest, now_us):
-                await machine.append(wait.step, [replace(wait, at_us=now_us)], *rest)
+                await machine.append(wait.step, [replace(wait, at_us=now_us)], rest)
                 continue
             raise machine.stop(_pending(machine.history.run_id, open_), branch)
         await machine.flush()

@@ -17,6 +17,7 @@ from recovery.core.instants import moment
 from recovery.core.judgement import KEPT, Judgement
 from recovery.core.reasons import ParkingReason, parking
 from recovery.core.recorded import EffectStep
+from recovery.core.resting import RestsFor
 from recovery.core.values import value
 
 R = TypeVar("R")
@@ -148,7 +149,8 @@ class Recovered(Generic[R]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
-    """The run row, for people. `owner` is None when nobody works on it; `orphaned`: its owner is proven dead."""
+    """The run row, for people. `owner` is None when nobody works on it; `orphaned`: its owner is proven dead. `rests_for`: what kind of thing a run
+    that waits rests for; `reason` says the same as text."""
 
     run_id: str
     workflow: str
@@ -163,3 +165,4 @@ class RunInfo:
     next_look: datetime | None
     queue: str = ""
     priority: int = 0
+    rests_for: RestsFor = RestsFor.NOTHING

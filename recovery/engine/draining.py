@@ -117,7 +117,7 @@ def waits_for(row: RunRow) -> ExitCode:
     """What stands against bringing the run on now, as an exit code."""
     if row.owner is not None and row.status in GOES_ON:
         return ExitCode.OWNED
-    return ExitCode.WAITING if waits_for_somebody(row.status, row.reason) else _AT_REST[row.status]
+    return ExitCode.WAITING if waits_for_somebody(row.status, row.rests_for) else _AT_REST[row.status]
 
 
 def _open(engine: Wiring, on_damaged: Callable[[Damaged], None]) -> Iterator[RunRow]:

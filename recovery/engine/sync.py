@@ -111,7 +111,7 @@ class Engine(SyncControlling, SyncVersioning, SyncSpeaking, SyncCompensating, Sy
         return finish(SyncDriver(self.surroundings()).drive(self.allowed(procedure)))
 
     def get(self, run_id: str) -> Recovered[Any]:
-        """Where a run stands; changes nothing. `result` raises RunUnsettled while there is no outcome. Raises RunNotFound."""
+        """Where a run stands; changes nothing. `result` raises RunUnsettled while there is no outcome, RunHeld where it is held. Raises RunNotFound."""
         return finish(SyncDriver(self.surroundings()).drive(self.allowed(reconciler.look(self.world(), run_id))))
 
     def list(

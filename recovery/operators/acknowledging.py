@@ -47,7 +47,7 @@ async def acknowledge(world: World, run_id: str, step: str, *, by: str, reason: 
         loaded.history.add(order)
         left = need_a_person(loaded.history, loaded.contracts, order.at_us)
         why = (CONTRADICTED if left else "") if run.status.settled else run.reason
-        await claimed.writer.commit(Append((order,), run.status, None, why, keeps_look=True))
+        await claimed.writer.commit(Append((order,), run.status, None, why, run.rests_for, keeps_look=True))
         return Acknowledged(run_id=run_id, order=order, left=left)
 
     if not seen.run.status.settled:

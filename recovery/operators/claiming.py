@@ -14,7 +14,7 @@ from recovery.claims import World, claim, existing, take, visit
 from recovery.core.entries import Entry, Override, Status
 from recovery.core.errors import HeadMoved, LeaseUnavailable, OverrideRefused
 from recovery.core.operations import Append, Now
-from recovery.core.resting import GRAVEST_FIRST
+from recovery.core.resting import GRAVEST_FIRST, RestsFor
 from recovery.ports import RunRow
 from recovery.storage.reading import Loaded
 from recovery.storage.writer import Writer, writer_of
@@ -36,14 +36,14 @@ class Claimed:
     async def append(self, *entries: Entry) -> None:
         """Make entries durable. The run's status, reason and next look stay as they are."""
         run = self.loaded.run
-        await self._commit(Append(entries, run.status, None, run.reason, keeps_look=True))
+        await self._commit(Append(entries, run.status, None, run.reason, run.rests_for, keeps_look=True))
 
-    async def move(self, *entries: Entry, to: Status, reason: str = "") -> None:
+    async def move(self, *entries: Entry, to: Status, reason: str = "", rests_for: RestsFor = RestsFor.NOTHING) -> None:
         """Make entries durable, and the run's status another one. A run that rests and is not held is due: what its branches wait for is told by
         the next look at them."""
         due = to in GRAVEST_FIRST and to is not Status.HELD
         still_held = to is Status.HELD is self.loaded.run.status
-        await self._commit(Append(entries, to, await Now() if due else None, reason, keeps_look=still_held))
+        await self._commit(Append(entries, to, await Now() if due else None, reason, rests_for, keeps_look=still_held))
 
     async def _commit(self, wanted: Append) -> None:
         await self.writer.commit(wanted)

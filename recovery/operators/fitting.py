@@ -100,6 +100,9 @@ class Fitting(Rehearsal):
             return self.diverge(step, "the end of the run", f"step {step}")
         return self.stop(RunUnsettled(run_id=self.history.run_id, status="replayed", reason=""), branch_of(step))
 
+    def _rests(self, step: str) -> Unwind:
+        return self._stop(step)
+
     def misses(self) -> bool:
         """Whether the code noted of itself what a run that has ended did not."""
         return self.came_to is OutcomeKind.APPLIED and any(entry.form not in _UNASKED for entry in self.unsaid(1))

@@ -13,6 +13,7 @@ from recovery.core.entries import Override, Status, Verb
 from recovery.core.errors import OverrideRefused
 from recovery.core.ids import ROOT
 from recovery.core.operations import Now, Use
+from recovery.core.resting import RestsFor
 from recovery.core.timing import exposed_attempts, timing_of
 from recovery.core.typed import TEXT_MAX
 from recovery.crashpoints import around
@@ -66,8 +67,8 @@ async def _order(world: World, run_id: str, verb: Verb, by: str, reason: str) ->
         loaded = claimed.loaded
         _check(loaded, verb)
         order = Override(step=ROOT, verb=verb, by=by, at_us=await Now(), reason=reason)
-        status, why = _after(loaded, verb, reason)
-        await claimed.move(order, to=status, reason=why)
+        status, why, rests_for = _after(loaded, verb, reason)
+        await claimed.move(order, to=status, reason=why, rests_for=rests_for)
         return Ordered(
             run_id=run_id,
             order=order,
@@ -90,11 +91,14 @@ def _check(loaded: Loaded, verb: Verb) -> None:
         raise OverrideRefused(verb="A release", about=about, problem="nobody holds the run", advice=advice)
 
 
-def _after(loaded: Loaded, verb: Verb, reason: str) -> tuple[Status, str]:
-    """The status that the run has behind the order."""
+def _after(loaded: Loaded, verb: Verb, reason: str) -> tuple[Status, str, RestsFor]:
+    """How the run stands behind the order."""
+    run = loaded.run
     if verb is Verb.HOLD or (verb is Verb.FENCE and loaded.history.held is not None):
-        return Status.HELD, reason if verb is Verb.HOLD else loaded.run.reason
-    return (standing_status(loaded.history), "") if verb is Verb.RELEASE else (loaded.run.status, loaded.run.reason)
+        return Status.HELD, reason if verb is Verb.HOLD else run.reason, RestsFor.NOTHING
+    return (
+        (standing_status(loaded.history), "", RestsFor.NOTHING) if verb is Verb.RELEASE else (run.status, run.reason, run.rests_for)
+    )
 
 
 def acts_until(loaded: Loaded) -> int | None:

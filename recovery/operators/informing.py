@@ -20,6 +20,7 @@ def info_of(row: RunRow, proven_dead: Callable[[Owner], bool]) -> RunInfo:
         workflow=row.workflow,
         status=row.status,
         reason=row.reason,
+        rests_for=row.rests_for,
         owner=None if row.owner is None else str(row.owner),
         orphaned=_orphaned(row, proven_dead),
         epoch=str(row.epoch),

@@ -7,13 +7,14 @@ plan claims nothing, appends nothing and sends nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from recovery.claims import World
-from recovery.core.entries import Answered, Observation, Override, Source, Verb
-from recovery.core.errors import Diverged
+from recovery.claims import World, find
+from recovery.core.entries import Answered, Observation, Override, Source, Status, Verb
+from recovery.core.errors import Diverged, RecoveryError
+from recovery.core.exitcodes import ExitCode
 from recovery.core.history import EffectStep, Noted
 from recovery.core.ids import ROOT
 from recovery.core.judgement import Judgement, conclude
@@ -25,7 +26,7 @@ from recovery.core.rows import Action
 from recovery.operators.awaiting import awaited_by
 from recovery.operators.claiming import order_of
 from recovery.operators.rehearsal import Rehearsal, held_now, rehearsed
-from recovery.operators.standing import ALONE, alone, looked_at
+from recovery.operators.standing import ALONE, alone, has_living_owner, looked_at
 from recovery.storage.reading import Loaded
 
 QUESTIONS_MAX: Final = 3
@@ -33,6 +34,7 @@ QUESTIONS_MAX: Final = 3
 
 _CANCELLED: Final = "then nothing new would be begun, and the run would end as cancelled"
 _UNTOLD: Final = "then the workflow would continue; the journal alone cannot tell how"
+_DIVERGED: Final = "its code has asked for other steps than are recorded; the journal alone cannot tell whether it was mended"
 _PARKED: Final = "then the run would be in doubt, and a person must look"
 
 
@@ -58,8 +60,8 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The next steps of one run, as of `at_us` and of the journal with this head. `then`: what would follow, or what stops it. waits: for what somebody must
-    say, and nothing else would follow."""
+    """The next steps of one run, as of `at_us` and of the journal with this head. `then`: what would follow, or what stops it. exit_code: where the run stands,
+    as `recover --run-id` would end if nobody else had it and nothing came meanwhile."""
 
     run_id: str
     head: int
@@ -68,8 +70,7 @@ class Plan:
     steps: tuple[PlannedStep, ...]
     then: str
     from_journal_alone: bool
-    diverged: bool = False
-    waits: bool = False
+    exit_code: ExitCode
 
 
 class Beforehand(NamedTuple):
@@ -95,7 +96,8 @@ async def plan(
     workflow = world.workflows.of(loaded.run.workflow, loaded.history.version)
     if loaded.history.ended is not None:
         then = f"the run is {loaded.run.status.value}; its outcome would be printed again"
-        return _plan(loaded, await Now(), (), then, alone=workflow is None)
+        code = ExitCode.SETTLED if loaded.run.status is Status.COMPLETED else ExitCode.FAILED
+        return _plan(loaded, await Now(), (), then, code, alone=workflow is None)
     if loaded.history.held is not None or workflow is None:
         subjects = await held_now() if beforehand is None else beforehand.holds
         return from_journal(loaded, now_us=await Now(), budget=world.budget, holds=subjects)
@@ -106,14 +108,25 @@ async def plan(
 def from_journal(loaded: Loaded, *, now_us: int, budget: Budget, holds: frozenset[str] = frozenset()) -> Plan:
     """Each unsettled intent, judged by its stored contract. Pure."""
     steps = tuple(_alone(loaded, step, now_us, budget, holds) for step in loaded.history.unsettled)
-    parked = any(step.action == Action.PARK.value for step in steps)
-    then = _PARKED if parked else _UNTOLD
-    if loaded.history.cancelled is not None and not parked:
-        then = _CANCELLED
-    if loaded.history.held is not None:
-        then = f"nothing would be done: {order_of(loaded.history.held)}"
-    waits = not steps and then == _UNTOLD and waits_for_somebody(loaded.run.status, loaded.run.reason)
-    return _plan(loaded, now_us, steps, then, alone=True, waits=waits)
+    then, code = _from_row(loaded, steps)
+    return _plan(loaded, now_us, steps, then, code, alone=True)
+
+
+def _from_row(loaded: Loaded, steps: Sequence[PlannedStep]) -> tuple[str, ExitCode]:
+    """What would follow, and where the run stands: what its intents leave open is told by how its row says that it rests."""
+    history, run = loaded.history, loaded.run
+    if history.held is not None:
+        return f"nothing would be done: {order_of(history.held)}", ExitCode.IN_DOUBT
+    if _parked(steps):
+        return _PARKED, ExitCode.IN_DOUBT
+    if history.cancelled is not None:
+        return _CANCELLED, ExitCode.UNRESOLVED
+    if run.status is Status.DIVERGED:
+        return _DIVERGED, ExitCode.DIVERGED
+    if not steps and run.status in {Status.IN_DOUBT, Status.HELD}:  # a child's doubt, or a contract's hold
+        return _UNTOLD, ExitCode.IN_DOUBT
+    waits = not steps and waits_for_somebody(run.status, run.rests_for)
+    return _UNTOLD, ExitCode.WAITING if waits else ExitCode.UNRESOLVED
 
 
 async def _by_rehearsal(world: World, loaded: Loaded, machine: Rehearsal, *, probe: bool) -> Plan:
@@ -127,18 +140,42 @@ async def _by_rehearsal(world: World, loaded: Loaded, machine: Rehearsal, *, pro
             )
     for effect in loaded.history.unsettled:
         judged.setdefault(effect.step, _alone(loaded, effect, now_us, world.budget, machine.holds()))
+    then, code = await _follows(world, loaded, machine, tuple(judged.values()), now_us)
+    return _plan(loaded, now_us, tuple(judged.values()), then, code, alone=False)
+
+
+async def _follows(
+    world: World, loaded: Loaded, machine: Rehearsal, steps: Sequence[PlannedStep], now_us: int
+) -> tuple[str, ExitCode]:
+    """What would follow, and where the run stands: as the gravest of what stops its branches."""
     error = machine.stopped.error if machine.stopped is not None else None
-    diverged = isinstance(error, Diverged)
-    parked = any(step.action == Action.PARK.value for step in judged.values())
-    then = machine.then or "then the workflow would continue from there"
-    if diverged or parked:
-        then = str(error) if diverged else _PARKED
-    elif loaded.history.cancelled is not None:
-        then = _CANCELLED
-    waits = not judged and bool(then) and then == machine.waits()
-    if waits and (goes_on := await _goes_on(loaded, now_us)):
-        then, waits = goes_on, False
-    return _plan(loaded, now_us, tuple(judged.values()), then, alone=False, diverged=diverged, waits=waits)
+    if isinstance(error, Diverged):
+        return str(error), ExitCode.DIVERGED
+    if _parked(steps):
+        return _PARKED, ExitCode.IN_DOUBT
+    if loaded.history.cancelled is not None:
+        return _CANCELLED, ExitCode.UNRESOLVED
+    codes = [await _child(world, child) for child in machine.children]
+    if steps or machine.then or not machine.waits():
+        return machine.then or "then the workflow would continue from there", ExitCode.worst([*codes, ExitCode.UNRESOLVED])
+    if goes_on := await _goes_on(loaded, now_us):
+        return goes_on, ExitCode.worst([*codes, ExitCode.UNRESOLVED])
+    return machine.waits(), ExitCode.worst([*codes, ExitCode.WAITING] if machine.mail.waits else codes)
+
+
+async def _child(world: World, run_id: str) -> ExitCode:
+    """How a child stands for whose end the run would wait: that is how the run stands. Raises nothing: who asks for the child's own plan is told."""
+    row = await find(run_id)
+    if row is None or row.status.settled or has_living_owner(world, row):
+        return ExitCode.UNRESOLVED
+    try:
+        return (await plan(world, run_id, probe=False)).exit_code
+    except RecoveryError as error:
+        return error.exit_code
+
+
+def _parked(steps: Iterable[PlannedStep]) -> bool:
+    return any(step.action == Action.PARK.value for step in steps)
 
 
 async def _goes_on(loaded: Loaded, now_us: int) -> str:
@@ -180,10 +217,9 @@ def _plan(
     now_us: int,
     steps: tuple[PlannedStep, ...],
     then: str,
+    code: ExitCode,
     *,
     alone: bool,
-    diverged: bool = False,
-    waits: bool = False,
 ) -> Plan:
     run = loaded.run
     return Plan(
@@ -194,8 +230,7 @@ def _plan(
         steps=steps,
         then=then,
         from_journal_alone=alone,
-        diverged=diverged,
-        waits=waits,
+        exit_code=code,
     )
 
 

@@ -1,7 +1,7 @@
 """Rehearsals: the workflow from its beginning, up to the first thing that it would do.
 
-Owns the dry replay: recorded steps replay, and the first step that would append, send, ask, decide or wait ends it. So a step's bound call,
-its scope and its contract are those of the code that would go on. Invariant: a rehearsal appends nothing and asks nobody.
+Owns the dry replay: recorded steps replay, and the first step that would append, send, ask or decide ends it; one that would wait ends its branch. So a step's
+bound call, its scope and its contract are those of the code that would go on. Invariant: a rehearsal appends nothing and asks nobody.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from recovery.claims import HOLDS, World
-from recovery.core.entries import Decision, Entry, Intent, Observation, Settled, Status
+from recovery.core.entries import Decision, Entry, Intent, Observation, Settled
 from recovery.core.errors import RunUnsettled
 from recovery.core.history import EffectStep
-from recovery.core.ids import Epoch
+from recovery.core.ids import Epoch, branch_of
 from recovery.core.instants import iso
 from recovery.core.judgement import conclude
 from recovery.core.machine import Machine, Unwind
 from recovery.core.mail import Mail
 from recovery.core.operations import Decided, Execute, Now, Op, Raised, Use
 from recovery.core.request import Request
+from recovery.core.resting import GOES_ON, Rest
 from recovery.core.rows import Action
 from recovery.definitions.workflow import Workflow
 from recovery.storage.reading import Loaded
@@ -28,15 +29,17 @@ from recovery.storage.reading import Loaded
 
 @dataclass(slots=True)
 class Rehearsal(Machine):
-    """A machine that stops where it would act. `then`: what would follow."""
+    """A machine that stops where it would act. `then`: what would follow, "" where nothing but waits for somebody or for a child. children: for whose end it
+    would wait."""
 
     straight: ClassVar[bool] = False
     then: str = ""
+    children: list[str] = field(default_factory=list)
     mail: Mail = field(default_factory=lambda: Mail(dry=True))
 
     def waits(self) -> str:
-        """What would follow where a wait ended it; "" where none did."""
-        waits = [each.wanted.known_as for each in self.mail.waits.values()]
+        """What would follow where only waits ended it; "" where none did."""
+        waits = [*(each.wanted.known_as for each in self.mail.waits.values()), *(f"child {child}" for child in self.children)]
         return f"then the workflow would wait for {', '.join(waits)}" if waits else ""
 
     async def chosen(
@@ -48,8 +51,8 @@ class Rehearsal(Machine):
         return await Machine.chosen(self, step, fingerprint, form, choose)
 
     async def _until(self, step: str, due_us: int) -> None:
-        self.then = f"then the workflow would sleep until {iso(due_us)}"
-        raise self._stop(step)
+        self.then = self.then or f"then the workflow would sleep until {iso(due_us)}"
+        raise self._rests(step)
 
     async def settle(self, request: Request, effect: EffectStep, pending: Intent | Observation | None) -> Settled:
         if effect.settled is not None:
@@ -65,21 +68,26 @@ class Rehearsal(Machine):
         self,
         step: str,
         wanted: Sequence[Entry] | Callable[[int], Sequence[Entry]],
-        status: Status = Status.RUNNING,
-        next_look_us: int | None = None,
-        reason: str = "",
+        rest: Rest = GOES_ON,
         *,
         rides: bool = False,
     ) -> None:
         """Nothing: what would be recorded here is late evidence, which is weighed as if it were."""
 
-    def beyond(self, step: str, would: str) -> Unwind:
+    def beyond(self, step: str, would: str, child: str = "") -> Unwind:
+        if child:
+            self.children.append(child)
+            return self._rests(step)
         self.then = f"then the workflow would {would}"
         return self._stop(step)
 
     def _stop(self, step: str) -> Unwind:  # noqa: ARG002  # for whoever goes on in other branches
         """Nothing goes on any more."""
         return self.stop(RunUnsettled(run_id=self.history.run_id, status="rehearsed", reason=""))
+
+    def _rests(self, step: str) -> Unwind:
+        """This branch goes no further: others may have more to do than to wait."""
+        return self.stop(RunUnsettled(run_id=self.history.run_id, status="rehearsed", reason=""), branch_of(step))
 
 
 async def held_now() -> frozenset[str]:
@@ -110,7 +118,6 @@ async def rehearsed(world: World, loaded: Loaded, workflow: Workflow[..., Any], 
     except BaseExceptionGroup:  # a TaskGroup wraps the Unwind; others are raised again
         if machine.stopped is None:
             raise
-    machine.then = machine.then or machine.waits()
     return machine
 
 

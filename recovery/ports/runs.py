@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
+from recovery.core.resting import RestsFor
 from recovery.core.values import value
 
 
@@ -34,7 +35,7 @@ class RunRow:
     run_id: str
     workflow: str
     status: Status
-    reason: str  # of being held, or what a waiting run waits for; "" otherwise
+    reason: str  # of being held, or what a waiting run waits for; "" otherwise. For people
     input_digest: str
     epoch: Epoch
     owner: Owner | None  # None: released
@@ -48,3 +49,4 @@ class RunRow:
     queue: str = ""
     priority: int = 0
     crashes: int = 0  # how often in a row it was claimed from an owner who had not let it go
+    rests_for: RestsFor = RestsFor.NOTHING  # what kind of thing it waits for, as the append said that it waits

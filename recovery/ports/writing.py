@@ -15,6 +15,7 @@ from typing import Protocol
 from recovery.core.chain import Row
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
+from recovery.core.resting import RestsFor
 from recovery.core.values import value
 from recovery.ports.runs import Owner, RunRow
 from recovery.ports.telling import Message
@@ -71,6 +72,7 @@ class Append:
     at_us: int
     next_look_us: int | None = None
     reason: str = ""
+    rests_for: RestsFor = RestsFor.NOTHING  # stands in the run's row from then on, as its status and reason do
     keys: tuple[KeyClaim, ...] = ()
     contracts: tuple[tuple[str, str], ...] = ()  # (digest, canonical JSON)
     payloads: tuple[Payload, ...] = ()  # what the rows refer to

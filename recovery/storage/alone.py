@@ -29,7 +29,7 @@ WHERE run_id = ? AND owner_token = ? AND epoch_incarnation = ? AND epoch_n = ? A
 
 _FENCE: Final = (
     """
-UPDATE {run} SET head = ?, head_digest = ?, updated_at_us = ?, status = ?, reason = ?,
+UPDATE {run} SET head = ?, head_digest = ?, updated_at_us = ?, status = ?, reason = ?, rests_for = ?,
     next_look_us = CASE WHEN ? THEN next_look_us ELSE ? END"""
     + _HELD
 )
@@ -39,7 +39,7 @@ _FENCE_AT_WORK: Final = (
     """
 UPDATE {run} SET head = ?, head_digest = ?, updated_at_us = ?"""
     + _HELD
-    + "  AND status = 'running' AND reason = '' AND next_look_us IS NULL"
+    + "  AND status = 'running' AND reason = '' AND rests_for = '' AND next_look_us IS NULL"
 )
 """The same for a run that `stays_at_work`."""
 
@@ -117,7 +117,7 @@ class Alone:
         held = (member.run_id, member.owner, epoch.incarnation, epoch.n, member.head)
         if stays_at_work(member) and execute(cursor, self._fence_at_work, head + held):
             return True
-        becomes = (member.status.value, member.reason, member.keeps_look, member.next_look_us)
+        becomes = (member.status.value, member.reason, member.rests_for.value, member.keeps_look, member.next_look_us)
         return execute(cursor, self._fence, head + becomes + held) == 1
 
     def _agree(self, cursor: Any, member: Append) -> None:

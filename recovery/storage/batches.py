@@ -16,7 +16,7 @@ from recovery.storage.statements import new_run_columns
 _MEMBERS: Final = Columns(
     "w",
     bigint="member incarnation n base head at_us next_look_us",
-    text="run_id owner head_digest status reason token",
+    text="run_id owner head_digest status reason rests_for token",
     boolean="keeps_look",
 )
 _KEYS: Final = Columns("k", bigint="member", text="environment scope key fingerprint step")
@@ -57,7 +57,7 @@ WITH want AS MATERIALIZED (
         WHERE (SELECT count(*) FROM taken) < (SELECT count(*) FROM asked) AND (environment, scope, key, fingerprint, run_id, step) NOT IN (
             SELECT environment, scope, key, fingerprint, run_id, step FROM owned))
 ), fence AS (
-    UPDATE {run} AS run SET head = w.head, head_digest = w.head_digest, status = w.status, reason = w.reason,
+    UPDATE {run} AS run SET head = w.head, head_digest = w.head_digest, status = w.status, reason = w.reason, rests_for = w.rests_for,
                    updated_at_us = w.at_us,
                    next_look_us = CASE WHEN w.keeps_look THEN run.next_look_us ELSE w.next_look_us END
     FROM fit AS w
@@ -109,8 +109,8 @@ def appending(batch: Sequence[Append], group: Sequence[int]) -> dict[str, Rows]:
         member = batch[at]
         epoch, last = member.epoch, member.rows[-1]
         numbers = (at, epoch.incarnation, epoch.n, member.head, last.seq, member.at_us, member.next_look_us)
-        texts = (member.run_id, member.owner, last.digest, member.status.value, member.reason, last.token)
-        members.append((*numbers, *texts, member.keeps_look))
+        stands = (member.status.value, member.reason, member.rests_for.value)
+        members.append((*numbers, member.run_id, member.owner, last.digest, *stands, last.token, member.keeps_look))
         keys += [(at, each.environment, each.scope, each.key, each.fingerprint, each.step) for each in member.keys]
         contracts += [(at, *contract) for contract in member.contracts]
         entries += [(at, row.seq, row.kind, row.step, row.body, row.digest) for row in member.rows]

@@ -17,6 +17,7 @@ from recovery.core.chain import Row
 from recovery.core.entries import JSON, Status
 from recovery.core.errors import IncompatibleVersion, RunNotFound, SchemaMismatch
 from recovery.core.ids import Epoch, check_run_id
+from recovery.core.resting import RestsFor
 from recovery.ports import Evidence, Journal, RunRow, Stored
 from recovery.storage.folding import Folding
 from recovery.storage.opening import digests_of
@@ -44,6 +45,7 @@ def exported(journal: Journal, run_id: str) -> str:
         "workflow": run.workflow,
         "status": run.status.value,
         "reason": run.reason,
+        "rests_for": run.rests_for.value,
         "input_digest": run.input_digest,
         "epoch": str(run.epoch),
         "head": run.head,
@@ -144,6 +146,7 @@ def _run(run_id: str, head: dict[str, Any]) -> RunRow:
         created_at_us=int(head["created_at_us"]),
         updated_at_us=int(head["updated_at_us"]),
         next_look_us=head["next_look_us"],
+        rests_for=RestsFor(head.get("rests_for", "")),  # an export from before migration 0006 does not say it
     )
 
 

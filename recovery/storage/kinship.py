@@ -15,6 +15,7 @@ from recovery import texts
 from recovery.core.entries import Status
 from recovery.core.errors import JournalCorrupt, RunForgotten
 from recovery.core.history import History
+from recovery.core.resting import RestsFor
 from recovery.ports import Journal, Reading
 from recovery.storage.reading import read
 
@@ -34,6 +35,7 @@ class Member:
     workflow: str
     status: Status | None
     reason: str
+    rests_for: RestsFor
     detached: bool
     adopted: bool
     children: tuple[Member, ...] = ()
@@ -74,6 +76,7 @@ def _members(journal: Journal, history: History, left: list[int]) -> list[Member
                 workflow=start.value["workflow"],
                 status=None if row is None else row.status,
                 reason="" if row is None else row.reason,
+                rests_for=RestsFor.NOTHING if row is None else row.rests_for,
                 detached=start.value["detached"],
                 adopted=run_id in history.adopted,
                 children=tuple(inside),

@@ -382,6 +382,7 @@ class MemoryJournal(OneByOne):
             head_digest=last.digest,
             status=member.status,
             reason=member.reason,
+            rests_for=member.rests_for,
             updated_at_us=member.at_us,
             next_look_us=there.row.next_look_us if member.keeps_look else member.next_look_us,
         )

@@ -38,7 +38,7 @@ def stays_at_work(member: Append) -> bool:
     """Whether its run says behind it that it is at work, without a next look, which is nearly every append. Where the run says so already, its row keeps
     these columns: SQLite writes each index anew whose columns or predicate a statement sets, whether or not their values change, and each is a page
     more to sync."""
-    return member.status is Status.RUNNING and member.next_look_us is None and not member.reason
+    return member.status is Status.RUNNING and member.next_look_us is None and not member.reason and not member.rests_for
 
 
 def row_of(new: NewRun, incarnation: int) -> RunRow:

@@ -11,8 +11,9 @@ from typing import Final
 import sqlalchemy as sa
 
 from recovery.core.entries import Status
+from recovery.core.resting import RestsFor
 
-VERSION: Final = "0005"
+VERSION: Final = "0006"
 """The newest migration. Version names are compared as text, so that a newer database is recognised without alembic."""
 
 FORMAT: Final = 1
@@ -38,6 +39,7 @@ OWNED_PREDICATE: Final = "owner_token IS NOT NULL AND status IN ('in_doubt', 'qu
 """Somebody has the run, or died with it."""
 
 _STATUS_PREDICATE: Final = f"status IN ({', '.join(repr(status.value) for status in sorted(Status))})"
+_RESTS_FOR_PREDICATE: Final = f"rests_for IN ({', '.join(repr(each.value) for each in RestsFor)})"
 
 _Number = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # only INTEGER PRIMARY KEY is SQLite's own row number
 
@@ -98,6 +100,7 @@ run = sa.Table(
     sa.Column(
         "crashes", sa.BigInteger, nullable=False, server_default="0"
     ),  # claims in a row that took it from an owner who had not let it go
+    sa.Column("rests_for", sa.Text, sa.CheckConstraint(_RESTS_FOR_PREDICATE, name="rests_for"), nullable=False, server_default=""),
     sa.CheckConstraint("run_id <> ''", name="run_id"),
     sa.CheckConstraint(_STATUS_PREDICATE, name="status"),
     sa.CheckConstraint("epoch_incarnation >= 0 AND epoch_n >= 1", name="epoch"),

@@ -12,6 +12,7 @@ from typing import Final
 from recovery.ports import Append
 from recovery.storage.arrays import bigint
 from recovery.storage.place import Place, tables_at
+from recovery.storage.rules import stays_at_work
 from recovery.storage.staying import numbered
 
 ROWS_MAX: Final = 8
@@ -19,10 +20,15 @@ ROWS_MAX: Final = 8
 
 _FENCE: Final = """
 WITH fence AS (
-UPDATE {run} AS run SET head = :seq, head_digest = :digest, status = :status, reason = :reason, updated_at_us = :at_us,
-next_look_us = CASE WHEN :keeps_look THEN run.next_look_us ELSE :next_look_us END
+UPDATE {run} AS run SET head = :seq, head_digest = :digest, updated_at_us = :at_us, :stands
 WHERE run.run_id = :run_id AND run.owner_token = :owner AND run.epoch_incarnation = :incarnation AND run.epoch_n = :n AND run.head = :head
 """
+
+_STANDS: Final = """status = :status, reason = :reason, rests_for = :rests_for,
+next_look_us = CASE WHEN :keeps_look THEN run.next_look_us ELSE :next_look_us END"""
+
+_AT_WORK: Final = "status = 'running', reason = '', rests_for = '', next_look_us = NULL"
+"""The same of a run that `stays_at_work`, which is nearly every append: nothing is sent for it."""
 
 _FREE: Final = (
     "AND NOT EXISTS (SELECT FROM {key} AS key WHERE key.environment = :environment AND key.scope = :scope AND key.key = :key)"
@@ -46,36 +52,40 @@ class Single:
 
     def __init__(self, place: Place) -> None:
         self._tables = tables_at(place)
-        self._texts: dict[tuple[int, bool], str] = {}
+        self._texts: dict[tuple[int, bool, bool], str] = {}
 
     def statement(self, member: Append) -> tuple[str, list[bytes | None]] | None:
         """What writes this member and then gives one row, with its values; None: it takes more than that."""
         if member.payloads or member.words or member.contracts or len(member.keys) > 1 or len(member.rows) > ROWS_MAX:
             return None
-        kind = (len(member.rows), bool(member.keys))
-        return self._texts.get(kind) or self._text(*kind), _values(member)
+        at_work = stays_at_work(member) and not member.keeps_look
+        kind = (len(member.rows), bool(member.keys), at_work)
+        return self._texts.get(kind) or self._text(*kind), _values(member, at_work)
 
-    def _text(self, rows: int, keyed: bool) -> str:
+    def _text(self, rows: int, keyed: bool, at_work: bool) -> str:
         said = ", ".join(f"({at}, :kind{at}, :step{at}, :body{at}, :digest{at if at < rows else ''})" for at in range(1, rows + 1))
         written = _WRITTEN.replace(":rows", said)
         free, taken = (_FREE, _TAKEN) if keyed else ("", "")
-        parts = (_FENCE, free, "RETURNING run.number)", taken, written, "SELECT FROM fence")
+        fence = _FENCE.replace(":stands", _AT_WORK if at_work else _STANDS)
+        parts = (fence, free, "RETURNING run.number)", taken, written, "SELECT FROM fence")
         text, _ = numbered(self._tables.written("".join(parts)))
-        self._texts[rows, keyed] = text
+        self._texts[rows, keyed, at_work] = text
         return text
 
 
 single_at: Final = cache(Single)
 
 
-def _values(member: Append) -> list[bytes | None]:
+def _values(member: Append, at_work: bool) -> list[bytes | None]:
     """In the order in which the statement names them for the first time."""
     last, epoch, look = member.rows[-1], member.epoch, member.next_look_us
-    values: list[bytes | None] = [
-        bigint(last.seq), last.digest.encode(), member.status.value.encode(), member.reason.encode(), bigint(member.at_us),
-        b"\1" if member.keeps_look else b"\0", None if look is None else bigint(look),
-        member.run_id.encode(), member.owner.encode(), bigint(epoch.incarnation), bigint(epoch.n), bigint(member.head),
-    ]  # fmt: skip
+    values: list[bytes | None] = [bigint(last.seq), last.digest.encode(), bigint(member.at_us)]
+    if not at_work:
+        values += (
+            member.status.value.encode(), member.reason.encode(), member.rests_for.value.encode(),
+            b"\1" if member.keeps_look else b"\0", None if look is None else bigint(look),
+        )  # fmt: skip
+    values += (member.run_id.encode(), member.owner.encode(), bigint(epoch.incarnation), bigint(epoch.n), bigint(member.head))
     for claim in member.keys:
         values += (
             claim.environment.encode(), claim.scope.encode(), claim.key.encode(), claim.fingerprint.encode(), claim.step.encode(),

@@ -17,7 +17,7 @@ from recovery.core.entries import Status
 from recovery.core.errors import JournalCorrupt
 from recovery.core.ids import Epoch, digest_bytes
 from recovery.core.instants import LATEST_US
-from recovery.core.resting import GRAVEST_FIRST
+from recovery.core.resting import GRAVEST_FIRST, RestsFor
 from recovery.ports import (
     Append,
     Appended,
@@ -75,7 +75,8 @@ EVIDENCE: Final = sa.select(evidence).where(evidence.c.run_id == bindparam("run_
 
 OWNER: Final = ("owner_token", "owner_host", "owner_boot_id", "owner_pid_namespace", "owner_pid", "owner_process_start")
 _STATUSES: Final = frozenset(status.value for status in Status)
-_MOVED: Final = ("head", "head_digest", "status", "reason", "updated_at_us")
+_RESTS_FOR: Final = frozenset(each.value for each in RestsFor)
+_MOVED: Final = ("head", "head_digest", "status", "reason", "rests_for", "updated_at_us")
 
 HELD_BY: Final = (
     run.c.run_id == bindparam("of_run"),
@@ -163,6 +164,7 @@ def fence_of(member: Append) -> dict[str, Any]:
         "new_head_digest": last.digest,
         "new_status": member.status.value,
         "new_reason": member.reason,
+        "new_rests_for": member.rests_for.value,
         "new_updated_at_us": member.at_us,
         "new_next_look_us": member.next_look_us,
         "keeps_look": member.keeps_look,
@@ -272,6 +274,7 @@ def to_run(row: sa.RowMapping) -> RunRow:
         queue=row["queue"],
         priority=row["priority"],
         crashes=row["crashes"],
+        rests_for=RestsFor(row["rests_for"]),
     )
 
 
@@ -289,7 +292,9 @@ def _spoilt(row: sa.RowMapping) -> str | None:
     for name in _INSTANTS:
         if (at_us := row[name]) is not None and not 0 <= at_us <= LATEST_US:
             return name
-    return None if row["status"] in _STATUSES else "status"
+    if row["status"] not in _STATUSES:
+        return "status"
+    return None if row["rests_for"] in _RESTS_FOR else "rests_for"
 
 
 def to_row(row: sa.Row[Any], run_id: str) -> Row:

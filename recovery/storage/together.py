@@ -38,7 +38,7 @@ WHERE run.run_id = +w.column1 AND run.owner_token = w.column2 AND run.epoch_inca
 _FENCE: Final = (
     """
 UPDATE {run} AS run SET head = w.column6, head_digest = w.column7, updated_at_us = w.column8, status = w.column9, reason = w.column10,
-    next_look_us = CASE WHEN w.column12 THEN run.next_look_us ELSE w.column11 END"""
+    rests_for = w.column11, next_look_us = CASE WHEN w.column13 THEN run.next_look_us ELSE w.column12 END"""
     + _HELD
 )
 
@@ -46,7 +46,7 @@ _FENCE_AT_WORK: Final = (
     """
 UPDATE {run} AS run SET head = w.column6, head_digest = w.column7, updated_at_us = w.column8"""
     + _HELD
-    + "  AND run.status = 'running' AND run.reason = '' AND run.next_look_us IS NULL"
+    + "  AND run.status = 'running' AND run.reason = '' AND run.rests_for = '' AND run.next_look_us IS NULL"
 )
 """The same for a run that `stays_at_work`."""
 
@@ -174,4 +174,4 @@ def _held(member: Append) -> tuple[Any, ...]:
 
 
 def _becomes(member: Append) -> tuple[Any, ...]:
-    return member.status.value, member.reason, member.next_look_us, member.keeps_look
+    return member.status.value, member.reason, member.rests_for.value, member.next_look_us, member.keeps_look

@@ -73,7 +73,7 @@ class Writer:
         whole = wanted
         if self.aboard:
             entries = (*self.aboard, *wanted.entries)
-            whole = Wanted(entries, wanted.status, wanted.next_look_us, wanted.reason, wanted.keeps_look)
+            whole = Wanted(entries, wanted.status, wanted.next_look_us, wanted.reason, wanted.rests_for, wanted.keeps_look)
         try:
             await self._commit(whole)
         except Exception as error:
@@ -132,6 +132,7 @@ class Writer:
             at_us=at_us,
             next_look_us=wanted.next_look_us,
             reason=wanted.reason,
+            rests_for=wanted.rests_for,
             keys=tuple([self._claim(intent) for intent in intents if intent.key]),
             contracts=self._new_contracts(intents) if intents else (),
             payloads=payloads,

@@ -11,6 +11,7 @@ from recovery.core.chain import Chain, Row, chained, genesis
 from recovery.core.entries import Status
 from recovery.core.errors import JournalCorrupt
 from recovery.core.ids import Epoch
+from recovery.core.resting import RestsFor
 from recovery.ports import Append, Appended, Journal, KeyClaim, NewRun, Owner, Payload, RunRow, Stored
 from recovery.storage.memory import MemoryJournal
 from recovery.storage.schema import metadata
@@ -57,6 +58,7 @@ def member(
     contracts: tuple[tuple[str, str], ...] = (),
     reason: str = "",
     next_look_us: int | None = None,
+    rests_for: RestsFor = RestsFor.NOTHING,
     payloads: tuple[Payload, ...] = (),
 ) -> Append:
     """An append by whoever `run` says owns it, on top of the head that it says."""
@@ -71,6 +73,7 @@ def member(
         at_us=2_000,
         next_look_us=next_look_us,
         reason=reason,
+        rests_for=rests_for,
         keys=keys,
         contracts=contracts,
         payloads=payloads,

@@ -16,6 +16,7 @@ from recovery.core.chain import Row, chained
 from recovery.core.entries import Status
 from recovery.core.ids import Epoch
 from recovery.core.instants import LATEST_US
+from recovery.core.resting import RestsFor
 from recovery.ports import Append, Evidence, Hold, Journal, KeyClaim, Message, Owner, Payload, RunRow, Stub
 from recovery.storage import open_journal
 from recovery.storage.memory import MemoryJournal
@@ -110,7 +111,9 @@ class Twins(RuleBasedStateMachine):
             at_us=9,
             next_look_us=data.draw(st.none() | st.integers(0, LATEST_US)),
             reason=data.draw(st.sampled_from(["", "why"])),
+            rests_for=data.draw(st.sampled_from(RestsFor)),
             keys=tuple(replace(claim, environment=f"env-{self.life}") for claim in data.draw(keys)),
+            keeps_look=data.draw(st.booleans()),
             contracts=tuple((digest, "{}") for digest in data.draw(st.lists(names, max_size=2))),
             payloads=tuple(Payload(f"{self.life}-{name}", name.encode()) for name in data.draw(st.lists(names, max_size=2))),
         )

@@ -10,6 +10,7 @@ from recovery.core.chain import chained
 from recovery.core.entries import Status
 from recovery.core.errors import InvariantViolated
 from recovery.core.ids import Epoch
+from recovery.core.resting import RestsFor
 from recovery.ports import Append, Appended, Evidence, Fenced, Journal, KeyClaim, KeyTaken, RunRow
 from recovery.storage import open_journal
 from tests.conformance.making import appended, claim_of, member, opened, owner, row_after, stored, verified
@@ -30,6 +31,20 @@ def test_an_append_moves_the_run_and_stores_its_rows(journal: Journal) -> None:
     assert loaded[0] == now
     assert loaded[1][1:] == [first, second]
     assert journal.stream("run-1", verified) == 3
+
+
+@pytest.mark.parametrize("rests_for", RestsFor)
+@pytest.mark.parametrize("several", [False, True])
+def test_what_a_run_rests_for_stands_in_its_row_until_the_next_append(journal: Journal, rests_for: RestsFor, several: bool) -> None:
+    """By itself and in a batch, which are other statements; that a run goes on again is the one that keeps what it can of the row."""
+    runs = [opened(journal, f"run-{number}") for number in range(2 if several else 1)]
+    for said in (rests_for, RestsFor.NOTHING):
+        status = Status.WAITING if said else Status.RUNNING
+        batch = [member(run, row_after(run), status=status, rests_for=said) for run in runs]
+        assert journal.append(batch) == [Appended()] * len(runs)
+        runs = [row for row in map(journal.find, [run.run_id for run in runs]) if row is not None]
+        assert {(row.status, row.rests_for) for row in runs} == {(status, said)}
+        assert {row.rests_for for row in journal.runs()} == {said}
 
 
 def test_an_append_is_durable_on_return(store_url: str) -> None:

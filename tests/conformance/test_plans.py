@@ -53,7 +53,7 @@ def test_a_batch_on_sqlite_looks_each_run_up_by_its_name(sqlite_url: str, analyz
     with journal._database.writing() as connection:
         if analyzed:
             connection.exec_driver_sql("ANALYZE")
-        for template, width in ((together._FENCE, 12), (together._FENCE_AT_WORK, 8), (together._ROWS, 9), (together._LINKS, 2)):
+        for template, width in ((together._FENCE, 13), (together._FENCE_AT_WORK, 8), (together._ROWS, 9), (together._LINKS, 2)):
             text = together.together_at(Place())._text(template, 64, width)
             steps = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", (None,) * 64 * width).all()
             [read] = [step.detail for step in steps if "run" in step.detail]

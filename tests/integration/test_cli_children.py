@@ -27,6 +27,7 @@ def test_runs_and_show_draw_the_family(either: Place) -> None:
         "step": "order#2",
         "workflow": "order",
         "status": "completed",
+        "rests_for": "",
         "reason": "",
         "detached": False,
         "adopted": True,

@@ -22,6 +22,7 @@ FOR_EVERY_RUN = {
     "no status": f"PRAGMA ignore_check_constraints = 1; UPDATE run SET status = 'nonsense' {OF_THE_RUN}",
     "workflow": f"UPDATE run SET workflow = 'notify' {OF_THE_RUN}",
     "input": f"UPDATE run SET input_digest = '00' {OF_THE_RUN}",
+    "no kind of rest": f"PRAGMA ignore_check_constraints = 1; UPDATE run SET rests_for = 'nonsense' {OF_THE_RUN}",
     "epoch": f"PRAGMA ignore_check_constraints = 1; UPDATE run SET epoch_n = 0 {OF_THE_RUN}",
     "epoch of another type": f"PRAGMA ignore_check_constraints = 1; UPDATE run SET epoch_n = 'x' {OF_THE_RUN}",
     "a time without a name": f"UPDATE run SET updated_at_us = 9223372036854775807 {OF_THE_RUN}",

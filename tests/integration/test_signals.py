@@ -283,10 +283,13 @@ def test_a_wait_that_nobody_answers_ends_when_it_was_said_to(journal: Journal, c
     assert moment(row.next_look_us or 0) == moment(desk.decisions(WAIT)[0].at_us) + 10 * MINUTE
     desk.clock.advance(9 * MINUTE)
     assert isinstance(desk.start("timed"), errors.AnswerPending)
-    assert desk.plan("r").waits
+    assert desk.plan("r").exit_code is ExitCode.WAITING
     desk.clock.advance(MINUTE)
     plan = desk.plan("r")
-    assert (plan.waits, plan.then) == (False, "then the workflow would go on without an answer to approval, whose time is over")
+    assert (plan.exit_code, plan.then) == (
+        ExitCode.UNRESOLVED,
+        "then the workflow would go on without an answer to approval, whose time is over",
+    )
     with pytest.raises(errors.SignalRefused, match="the time for it ended"):
         desk.signal("r", "approval", YES, by="ann")
     assert desk.start("timed") == "lapsed"

@@ -19,6 +19,7 @@ import recovery.core.effect_errors
 import recovery.core.errors
 import recovery.core.host_errors
 import recovery.core.key_errors
+import recovery.core.looking_errors
 import recovery.core.order_errors
 import recovery.errors
 from recovery import AsyncRun, Call, Rejection, Run, Workflow, contracts, effect, workflow
@@ -280,6 +281,7 @@ def test_every_error_is_public() -> None:
         for module in (
             recovery.core.errors,
             recovery.core.effect_errors,
+            recovery.core.looking_errors,
             recovery.core.order_errors,
             recovery.core.child_errors,
             recovery.core.host_errors,
