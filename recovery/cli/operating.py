@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from recovery.cli.common import App, Common, Db, Debug, Json, app, carry_out
+from recovery.cli.grounds import grounds
 from recovery.cli.output import Output
 from recovery.core.entries import OutcomeKind
 from recovery.core.errors import ExitCode
@@ -147,7 +148,12 @@ def resolve(
     by: By,
     reason: Why,
     evidence: Annotated[
-        str, typer.Option("--evidence", metavar="FILE-or-TEXT", help="What it rests on: a file's content, or the text itself.")
+        str,
+        typer.Option(
+            "--evidence",
+            metavar="FILE-or-TEXT",
+            help="What it rests on: a file's content, or the text itself; text:WORDS where that looks like a file's name.",
+        ),
     ],
     applied: Annotated[bool, typer.Option("--applied", help="It happened; its value is --value, if it returns one.")] = False,
     without_value: Annotated[
@@ -180,12 +186,12 @@ def resolve(
         OutcomeKind.MIXED: mixed,
     }
     outcome = _outcome([kind for kind, chosen in said.items() if chosen])
-    parsed = _parsed(value)
+    parsed, rests_on = _parsed(value), grounds(evidence)
 
     def work(output: Output, common: Common) -> ExitCode:
         from recovery.cli import ordering
 
-        word = ordering.Said(outcome, by, reason, evidence, parsed, rejected or "")
+        word = ordering.Said(outcome, by, reason, rests_on, parsed, rejected or "")
         return ordering.resolve(output, common.target(), run, step, word)
 
     carry_out(context, Common(db, app, as_json, debug), work)

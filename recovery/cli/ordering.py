@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from recovery.cli import documents
 from recovery.cli.documents import Document
@@ -30,8 +29,6 @@ from recovery.operators.resolving import Resolved
 from recovery.operators.whole_runs import WholeRun
 from recovery.ports import Hold
 
-EVIDENCE_BYTES_MAX: Final = 1_000_000
-
 
 @dataclass(frozen=True, slots=True)
 class Said:
@@ -43,19 +40,6 @@ class Said:
     evidence: str
     value: JSON
     rejection: str
-
-    @property
-    def grounds(self) -> str:
-        """The evidence itself: of a file its name and content."""
-        path = Path(self.evidence)
-        try:
-            if not path.is_file():
-                return self.evidence
-            with path.open("rb") as file:
-                content = file.read(EVIDENCE_BYTES_MAX)
-        except (OSError, ValueError):  # a text need not be a possible path
-            return self.evidence
-        return f"file {path.name}: {content.decode(errors='replace')}"
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------
@@ -157,7 +141,7 @@ def resolve(output: Output, target: Target, run_id: str, step: str, said: Said) 
             run_id,
             step,
             said.outcome,
-            evidence=said.grounds,
+            evidence=said.evidence,
             by=said.by,
             reason=said.reason,
             value=said.value,

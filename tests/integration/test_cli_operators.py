@@ -132,6 +132,17 @@ def test_a_doubt_from_its_list_to_its_end(doubtful: Place, typed: Typed) -> None
     assert doubtful.ledger() == ["mail mail-n1"]
 
 
+def test_a_mistyped_file_is_not_kept_as_the_evidence(doubtful: Place, typed: Typed) -> None:
+    before = doubtful.head("n1")
+    command = ("resolve", "n1", "mail#1", "--not-executed", *WORD, "--evidence")
+    refused = typed(*command, "lgo.txt")
+    assert (refused.exit_code, doubtful.head("n1")) == (2, before)
+    assert "Nothing was settled" in refused.stderr
+    assert "--evidence text:lgo.txt" in refused.stderr
+    assert typed(*command, "text:lgo.txt").exit_code == 0
+    assert "grounds lgo.txt" in typed("show", "n1").stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

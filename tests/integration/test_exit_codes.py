@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -112,6 +113,11 @@ def typed(*arguments: str, app: bool = True) -> int:
     where = ("--app", "standing_desk:engine") if app else ("--db", os.environ["DESK_DB"])
     ended = CliRunner().invoke(cli.app, [*arguments, *where])
     return ended.exit_code
+
+
+def told(*arguments: str) -> Any:
+    """The document that a command prints."""
+    return json.loads(CliRunner().invoke(cli.app, [*arguments, "--app", "standing_desk:engine", "--json"]).stdout)
 
 
 def stand(desk: Desk, how: str) -> None:
@@ -226,3 +232,27 @@ def test_every_command_says_of_one_run_how_it_stands(
     assert row.rests_for is rests_for
     told = {command: ask(desk) for command, ask in [*LOOKS.items(), *ACTS.items()]}
     assert told == {command: int(code) for command in told} | apart
+
+
+def test_once_a_child_has_its_answer_a_plan_for_its_parent_says_that_there_is_something_to_do(desk: Desk) -> None:
+    """The parent's row still says that somebody must speak: it is woken when the child has settled, and not before."""
+    stand(desk, "grandchild answer")
+    assert typed("signal", "r.child-answer.answer", "answer", "--value", '"yes"', "--by", "ann") == 0
+    assert [info.rests_for for info in desk.engine.list() if info.run_id == "r"] == [RestsFor.CHILD_ANSWER]
+    assert typed(*PLAN) == ExitCode.UNRESOLVED
+    assert typed("--run-id", "r") == ExitCode.SETTLED
+
+
+def test_an_answer_that_does_not_fit_is_refused_although_a_branch_in_front_of_its_wait_sleeps(desk: Desk) -> None:
+    stand(desk, "sleeps+answer")
+    assert typed("signal", "r", "answer", "--value", "7", "--by", "ann") == ExitCode.USAGE
+    assert typed("signal", "r", "answer", "--value", '"yes"', "--by", "ann") == 0
+
+
+def test_in_json_a_run_and_a_child_say_what_they_rest_for_and_a_plan_its_exit_code(desk: Desk) -> None:
+    stand(desk, "child message")
+    shown = told("show", "r")
+    assert (shown["run"]["rests_for"], shown["children"][0]["rests_for"]) == ("child_answer", "message")
+    assert {run["run_id"]: run["rests_for"] for run in told("runs")["runs"]} == {"r": "child_answer", "r.message": "message"}
+    assert told(*PLAN)["exit_code"] == ExitCode.WAITING
+    assert told("--all")["exit_code"] == ExitCode.WAITING
