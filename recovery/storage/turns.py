@@ -2,13 +2,19 @@
 
 Owns that file and who has its turn. Knows nothing of SQLite, whose own lock decides what is written; under it alone, whoever asks again at the right moment writes, and another one
 starves. Never opens the database file itself: to close it would drop SQLite's locks. Invariants: a turn ends with its process, however that dies, and is never passed on to
-a forked child; who waits for longer than asked goes on without, until whoever keeps the turn lets go, and so does everybody where there can be no such file.
+a forked child; who waits for longer than asked goes on without, until whoever keeps the turn lets go, and so does everybody where there can be no such file; and
+who has had so many in a row gives way to one that waits.
+
+The system gives the lock to whoever asks first when it is free, and who was asleep for it has yet to wake up. So one that comes back at once could have turn after turn. That somebody
+waits is said by a second lock, shared, on one byte of the file, another byte for each wait: who gives way sees by it when that very one has got its turn.
 """
 
 from __future__ import annotations
 
 import os
+import struct
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -22,20 +28,33 @@ except ImportError:  # Windows, where SQLite's own lock has to do
     fcntl = None  # type: ignore[assignment]
 
 SUFFIX: Final = "-turn"
+IN_A_ROW: Final = 16
+"""Turns of one writer while another waits. With fewer, processes change places at every commit, and each change is a switch of the system's; with more one waits for longer."""
+GIVING_WAY_SECONDS: Final = 0.0002
+GIVING_WAY_TIMES: Final = 25
+"""One that has not come by then was stopped, say, and costs nobody such a pause a second time."""
+
+_SET: Final = getattr(fcntl, "F_OFD_SETLK", None)  # locks of an opened file, as `flock` has; of Linux alone
+_ASK: Final = getattr(fcntl, "F_OFD_GETLK", None)
+_LOCK: Final = "hhqqi4x"  # struct flock: what, from where, first byte, how many, nobody
+_EVERY_BYTE: Final = (0, 0)
 
 
 class Turns:
     """One writer's place in the queue of a file's writers. Used by one thread at a time."""
 
-    def __init__(self, database: Path, seconds: float) -> None:
+    def __init__(self, database: Path, seconds: float, *, giving_way_times: int = GIVING_WAY_TIMES) -> None:
         self._path = f"{database}{SUFFIX}"
         self._seconds = seconds
+        self._giving_way_times = giving_way_times
         self._begin()
 
     def _begin(self) -> None:
         self._mine: int | None = None
         self._waited: int | None = None  # the file of a turn that a thread has waited for
         self._waiting: set[int] = set()  # those whose threads still do, which close them
+        self._in_a_row = 0
+        self._stopped: int | None = None  # the byte of one that waits and did not come when we gave way to it
         self._impossible = fcntl is None
 
     def __enter__(self) -> None:
@@ -74,13 +93,29 @@ class Turns:
         if self._mine is None:
             return
         assert fcntl is not None, "no file is opened where there are no locks"
+        if self._in_a_row >= IN_A_ROW:
+            self._in_a_row = 0
+            self._give_way(self._mine)
         try:
             fcntl.flock(self._mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._in_a_row += 1
         except BlockingIOError:
+            self._in_a_row = 0
             self._wait()
         except OSError:  # a file system without such locks
             self._impossible = True
             self.drop()
+
+    def _give_way(self, mine: int) -> None:
+        """Let one that waits have its turn first. Bounded: it may have been stopped while it waited."""
+        waits = None if self._waiting else _waits(mine, *_EVERY_BYTE)
+        if waits is None or waits == self._stopped:
+            return
+        for _ in range(self._giving_way_times):
+            time.sleep(GIVING_WAY_SECONDS)
+            if _waits(mine, waits, 1) is None:
+                return
+        self._stopped = waits
 
     def _wait(self) -> None:
         """A lock cannot be waited for with a bound, so that a thread does it: one that nobody waits for any more lets go of what it gets. While that one waits
@@ -97,8 +132,10 @@ class Turns:
 
         def wait() -> None:
             nonlocal has
+            _say_that_one_waits(file)
             with suppress(OSError):
                 lock(file, exclusive)
+            _say_that_nobody_waits(file)
             with deciding:
                 has = True
                 self._waiting.discard(file)
@@ -129,6 +166,34 @@ class Turns:
         except OSError:  # the directory is not ours to write to, or the disk is full
             self._impossible = True
             return None
+
+
+def _waits(mine: int, first: int, many: int) -> int | None:
+    """The byte of somebody who waits, among these."""
+    if fcntl is None or _ASK is None:
+        return None
+    try:
+        told = fcntl.fcntl(mine, _ASK, struct.pack(_LOCK, fcntl.F_WRLCK, os.SEEK_SET, first, many, 0))
+    except OSError:  # a file system without such locks
+        return None
+    what, _, byte, _, _ = struct.unpack(_LOCK, told)
+    return None if what == fcntl.F_UNLCK else byte
+
+
+def _say_that_one_waits(file: int) -> None:
+    assert fcntl is not None
+    _say(file, fcntl.F_RDLCK, int.from_bytes(os.urandom(7), "big"), 1)  # a byte that nobody else has
+
+
+def _say_that_nobody_waits(file: int) -> None:
+    assert fcntl is not None
+    _say(file, fcntl.F_UNLCK, *_EVERY_BYTE)
+
+
+def _say(file: int, what: int, first: int, many: int) -> None:
+    if fcntl is not None and _SET is not None:
+        with suppress(OSError):
+            fcntl.fcntl(file, _SET, struct.pack(_LOCK, what, os.SEEK_SET, first, many, 0))
 
 
 def _given_back(file: int) -> None:

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from recovery.ports import Appended, Fenced, Journal, KeyTaken, RunRow
+from recovery.ports import Append, Appended, AppendResult, Delivered, Fenced, Journal, KeyTaken, Message, RunRow
 from recovery.storage import open_journal
 from recovery.storage.sql import SqlJournal
 from recovery.storage.sqlite import SqliteDatabase
 from recovery.storage.turns import Turns
-from tests.conformance.blocking import in_thread, together
+from tests.conformance.blocking import in_thread, together, wait_for
 from tests.conformance.making import appended, claim_of, member, new_run, opened, owner, row_after, verified
 from tests.integration.cli_place import until
 
@@ -130,6 +130,36 @@ def test_a_load_is_one_snapshot_while_appends_run(journal: Journal) -> None:
     assert seen is not None
     assert journal.claim(seen, owner("bob"), lease_term_us=1, at_us=1)
     writer.result(20)
+
+
+OVERTAKEN_MAX = 100
+
+
+def test_an_owner_that_appends_without_a_pause_keeps_nobody_from_speaking_to_its_run(store_url: str) -> None:
+    """On SQLite both want the file, on PostgreSQL the row of the run. Counted is by how many appends each of twenty messages was overtaken."""
+    theirs, ours = open_journal(store_url), open_journal(store_url)
+    run, members = opened(theirs), list[Append]()
+    for _ in range(20 * OVERTAKEN_MAX):
+        members.append(member(run))
+        run = replace(run, head=run.head + 1, head_digest=members[-1].rows[-1].digest)
+    spoken_to, written = threading.Event(), list[AppendResult]()
+
+    def append() -> None:
+        for each in members:
+            if not spoken_to.is_set():
+                written.extend(theirs.append([each]))
+
+    busy = in_thread(append)
+    wait_for(lambda: bool(written), "the first append")
+    for number in range(20):
+        told = ours.deliver(Message(run_id="run-1", kind="signal", name="stop", body="{}", at_us=50, token=f"m{number}"))
+        assert isinstance(told, Delivered)
+    spoken_to.set()
+    busy.result(60)
+    assert set(written) == {Appended()}
+    assert len(written) < len(members), f"each was overtaken by more than {OVERTAKEN_MAX} appends"
+    for journal in (theirs, ours):
+        journal.close()
 
 
 # -- processes ---------------------------------------------------------------------------------------------------------

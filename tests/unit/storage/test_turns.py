@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.storage.turns import SUFFIX, Turns
+from recovery.storage.turns import IN_A_ROW, SUFFIX, Turns, _waits
 
 WAIT_SECONDS = 60
 
@@ -24,6 +24,23 @@ with Turns(Path(sys.argv[1]), 60):
     print("mine", flush=True)
     sys.stdin.read()
 """
+
+
+WAITER = """
+import sys
+from pathlib import Path
+from recovery.storage.turns import Turns
+with Turns(Path(sys.argv[1]), 60):
+    print("mine", flush=True)
+"""
+FOR_AS_LONG_AS_IT_TAKES = 1_000_000
+
+
+def until_somebody_waits(turns: Turns) -> int:
+    assert turns._mine is not None
+    while (byte := _waits(turns._mine, 0, 0)) is None:
+        os.sched_yield()
+    return byte
 
 
 def is_free(database: Path) -> bool:
@@ -149,3 +166,62 @@ def test_the_file_is_its_owners_and_an_error_ends_the_turn(database: Path) -> No
     assert is_free(database)
     assert Path(f"{database}{SUFFIX}").stat().st_mode & 0o777 == 0o600
     turns.drop()
+
+
+def test_who_has_had_many_turns_in_a_row_gives_way_to_one_that_waits(database: Path) -> None:
+    """The lock alone is had by whoever asks first when it is free, and who slept for it has yet to wake up."""
+    for _ in range(20):
+        busy, other = Turns(database, WAIT_SECONDS, giving_way_times=FOR_AS_LONG_AS_IT_TAKES), Turns(database, WAIT_SECONDS)
+        order: list[str] = []
+
+        def take(turns: Turns = other, order: list[str] = order) -> None:
+            with turns:
+                order.append("other")
+
+        for _ in range(IN_A_ROW - 1):
+            with busy:
+                pass
+        thread = threading.Thread(target=take)
+        with busy:
+            thread.start()
+            until_somebody_waits(busy)
+        with busy:
+            order.append("busy")
+        thread.join()
+        assert order == ["other", "busy"]
+        busy.drop()
+        other.drop()
+
+
+def test_one_that_was_stopped_while_it_waited_is_given_way_to_once(database: Path) -> None:
+    busy = Turns(database, WAIT_SECONDS, giving_way_times=3)
+    with busy:
+        waiter = subprocess.Popen([sys.executable, "-c", WAITER, database], stdout=subprocess.PIPE, text=True)
+        byte = until_somebody_waits(busy)
+        waiter.send_signal(signal.SIGSTOP)
+        os.waitpid(waiter.pid, os.WUNTRACED)
+    for _ in range(IN_A_ROW):
+        with busy:
+            pass
+    assert busy._stopped == byte
+    for _ in range(2 * IN_A_ROW):
+        with busy:
+            """Nobody is waited for."""
+    waiter.send_signal(signal.SIGCONT)
+    told, _ = waiter.communicate(timeout=WAIT_SECONDS)
+    assert told == "mine\n"
+    busy.drop()
+
+
+def test_nobody_is_said_to_wait_who_has_had_a_turn(database: Path) -> None:
+    first, second = Turns(database, WAIT_SECONDS), Turns(database, WAIT_SECONDS)
+    thread = threading.Thread(target=lambda: second.__enter__())
+    with first:
+        thread.start()
+        until_somebody_waits(first)
+    thread.join()
+    assert first._mine is not None
+    assert _waits(first._mine, 0, 0) is None
+    second.__exit__()
+    first.drop()
+    second.drop()
