@@ -9,7 +9,7 @@ from typing import Final
 
 SECTIONS: Final = {
     "Look at runs": ("runs", "show", "explain", "query", "listen", "export"),
-    "Begin runs and bring them on": ("worker", "enqueue", "schedules", "waits", "signal", "send"),
+    "Begin runs and bring them on": ("worker", "enqueue", "queues", "schedules", "waits", "signal", "send"),
     "Decide what is in doubt": (
         "doubt",
         "parking",

@@ -1,6 +1,6 @@
-"""The commands `worker` and `enqueue`, as typer knows them.
+"""The commands `worker`, `enqueue` and `queues`, as typer knows them.
 
-Owns names, help and the checking of arguments; what they do is in `working` and `enqueueing`, imported when they are called. Invariant: a number that a
+Owns names, help and the checking of arguments; what they do is in `working`, `enqueueing` and `standing`, imported when they are called. Invariant: a number that a
 worker could not work with is refused before anything is claimed.
 """
 
@@ -136,5 +136,17 @@ def enqueue(
             workflow=workflow, given=given, run_id=run_id, key=key, queue=queue, priority=priority, not_before=at
         )  # fmt: skip
         return enqueue(output, common.target(), order)
+
+    carry_out(context, Common(db, app, as_json, debug), work)
+
+
+@app.command(short_help="List queues: their limits, and what stands in them.")
+def queues(context: typer.Context, app: App = None, db: Db = None, as_json: Json = False, debug: Debug = False) -> None:
+    """List the queues in which runs stand that can go on, and those that the app names. Limits are the app's."""
+
+    def work(output: Output, common: Common) -> ExitCode:
+        from recovery.cli.standing import listed
+
+        return listed(output, common.target())
 
     carry_out(context, Common(db, app, as_json, debug), work)

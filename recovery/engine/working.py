@@ -28,6 +28,7 @@ from recovery.drivers.handing import HandedBack
 from recovery.drivers.patience import Patience
 from recovery.engine.calendar import Calendar, Refused
 from recovery.engine.crew import crew
+from recovery.engine.serving import unknown
 from recovery.engine.setbacks import Setbacks
 from recovery.engine.watch import Watch
 from recovery.engine.wiring import Wiring
@@ -108,6 +109,7 @@ class Worker:
         self._handing_back = False
         self._unreachable = 0
         self._next_due_us: int | None = None
+        self._to_serve = working.queues or ()  # until it was said which of them nobody knows
         self.turned_us = engine.clock.boot_us()
         self.reached = False
 
@@ -189,6 +191,7 @@ class Worker:
         if self._patience.waiting:
             self._watch.forget()  # they cannot renew either
         try:
+            self._tell_of_unknown_queues()
             self._begin_what_is_scheduled()
             if free > 0:
                 self._take(free)
@@ -209,6 +212,13 @@ class Worker:
             if self._unreachable:
                 self._tell("reached again", {"looks": self._unreachable})
             self._unreachable = 0
+
+    def _tell_of_unknown_queues(self) -> None:
+        """Once, when the database has answered: a name that is misspelt would be served for ever, and nothing taken."""
+        for queue, known in list(unknown(self._engine, self._to_serve)):
+            logger(__name__).warning("a queue to be served is not known", queue=queue, known=known)
+            self._tell("unknown queue", {"queue": queue, "known": known})
+        self._to_serve = ()
 
     def _begin_what_is_scheduled(self) -> None:
         """Full or not: another worker may have room."""

@@ -6,7 +6,7 @@ caller: `writing` for a run's owner, `claiming` for who wants to be one, `readin
 `operating` for people, `scheduling` for the calendar; `journal` is all of them together.
 """
 
-from recovery.ports.claiming import Claiming, Due, Wanted
+from recovery.ports.claiming import Claiming, Due, Standing, Wanted
 from recovery.ports.clock import Clock
 from recovery.ports.journal import Journal
 from recovery.ports.operating import Hold, Operating, Stub
@@ -42,6 +42,7 @@ __all__ = [
     "Scheduled",
     "Scheduling",
     "SlotTaken",
+    "Standing",
     "Stored",
     "Stub",
     "Telling",

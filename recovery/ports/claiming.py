@@ -40,6 +40,22 @@ class Due:
     next_due_us: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What stands in one queue.
+
+    due: how many runs nobody has and could go on now, the first of them since `due_since_us`; later: how many do so from a time
+    on that they name, the first of them at `next_due_us`; at_work: how many somebody has, alive or not.
+    """
+
+    queue: str
+    due: int = 0
+    later: int = 0
+    at_work: int = 0
+    due_since_us: int | None = None
+    next_due_us: int | None = None
+
+
 class Claiming(Protocol):
     """Runs as work that somebody takes, keeps and gives up."""
 
@@ -78,6 +94,10 @@ class Claiming(Protocol):
 
     def owned(self, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[RunRow]:
         """The runs that can go on and have an owner, alive or not, by queue and run id, those behind `after`; read committed."""
+
+    def standing(self, now_us: int) -> list[Standing]:
+        """Each queue in which a run stands that can go on, by name; read committed. Costs how many such runs there are, however
+        many are settled or wait for a person."""
 
     def take(self, subject: str, rate: Rate, now_us: int) -> int | None:
         """Take one of a rate, whose takers all say the same subject. None: it is taken, durable on return. Else it may be asked

@@ -26,11 +26,12 @@ from recovery.ports import (
     Owner,
     RunRow,
     Scheduled,
+    Standing,
     Stored,
     Stub,
     Wanted,
 )
-from recovery.storage import claiming, due, inbox, payloads, quotas, schedules, several, snapshots
+from recovery.storage import claiming, due, inbox, payloads, quotas, schedules, several, snapshots, standing
 from recovery.storage import statements as say
 from recovery.storage.bell import Bell
 from recovery.storage.database import Database
@@ -189,6 +190,13 @@ class SqlJournal:
         def listed() -> list[RunRow]:
             with self._database.reading() as connection:
                 return due.owned(connection, after, limit)
+
+        return self._read(listed, [])
+
+    def standing(self, now_us: int) -> list[Standing]:
+        def listed() -> list[Standing]:
+            with self._database.snapshot() as connection:
+                return standing.counted(connection, now_us)
 
         return self._read(listed, [])
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from recovery.core.entries import Status
-from recovery.ports import Due, Journal, RunRow, Wanted
+from recovery.ports import Due, Journal, RunRow, Standing, Wanted
 from recovery.storage import open_journal
 from recovery.storage.schema import run as run_table
 from recovery.storage.sql import SqlJournal
@@ -63,6 +63,7 @@ def test_nothing_is_due_in_a_database_that_is_not_there(store_url: str) -> None:
     assert journal.due(wanted()) == Due((), None)
     assert journal.claim_due(wanted(), owner(), lease_term_us=TERM_US) == Due((), None)
     assert journal.owned() == []
+    assert journal.standing(NOW_US) == []
     journal.close()
 
 
@@ -181,6 +182,29 @@ def test_looking_changes_nothing(journal: Journal) -> None:
     assert stored(journal) == before
 
 
+def test_what_stands_in_each_queue_is_counted(journal: Journal) -> None:
+    for name, at_us in (("b", 400_000), ("a", 300_000), ("now", NOW_US)):
+        let_go(journal, name, Status.WAITING, at_us, queue="mail")
+    let_go(journal, "queued", Status.QUEUED, queue="mail", priority=3)
+    for name, at_us in (("later", 3_000_000), ("first", 2_000_000)):
+        let_go(journal, name, Status.WAITING, at_us, queue="mail")
+    let_go(journal, "alone", Status.IN_DOUBT, 5_000_000, queue="cards")
+    opened(journal, "at-work")
+    at_work = journal.open_run(replace(new_run(journal, "at-work-too"), queue="mail"))
+    assert at_work is not None
+    for status in Status:
+        if status not in {Status.QUEUED, Status.RUNNING}:
+            let_go(journal, f"at-rest-{status.value}", status, queue="at-rest")
+    settled = journal.open_run(replace(new_run(journal, "settled"), queue="at-rest"))
+    assert settled is not None
+    appended(journal, member(settled, status=Status.COMPLETED))
+    assert journal.standing(NOW_US) == [
+        Standing(queue="", at_work=1),
+        Standing(queue="cards", later=1, next_due_us=5_000_000),
+        Standing(queue="mail", due=4, later=2, at_work=1, due_since_us=2_000, next_due_us=2_000_000),
+    ]
+
+
 # -- what it costs -----------------------------------------------------------------------------------------------------
 
 
@@ -227,7 +251,9 @@ def test_a_look_goes_by_the_indexes_of_what_is_due_and_owned(store_url: str, ana
             assert (names(found), found.next_due_us) == (["a"], NOW_US * 2)
         assert names(journal.claim_due(wanted(), owner(), lease_term_us=TERM_US)) == ["a"]
         assert [row.run_id for row in journal.owned()] == ["a"]
-    assert len(plans) == 16  # five a look, and the owned
+        standing = Standing(queue="", later=500, at_work=1, next_due_us=NOW_US * 2)
+        assert journal.standing(NOW_US) == [standing]
+    assert len(plans) == 18  # five a look, the owned, and the two that count what stands
     for plan in plans:
         assert "run_due" in plan or "run_owned" in plan, plan
         assert "SCAN run\n" not in f"{plan}\n", plan

@@ -113,6 +113,7 @@ def test_a_worker_says_which_queues_it_serves(place: Place) -> None:
     ended = place.recover("worker", "--app", APP, "--until-idle", "--queue", "", "--queue", "mail")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.splitlines()[0].endswith('queues "" mail')
+    assert ended.out.splitlines()[1] == 'unknown queue: queue mail, known ""'
 
 
 def test_a_second_signal_ends_the_worker_at_once_and_its_run_is_found(place: Place) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from recovery import AsyncEngine, AsyncRun, Call, Engine, Lease, Run, contracts, effect, workflow
+from recovery import AsyncEngine, AsyncRun, Call, Engine, Lease, Queue, Run, contracts, effect, workflow
 from recovery.claims import Taken
 from recovery.core.entries import Status
 from recovery.core.errors import DefinitionError, InvalidName, RecoveryError, RunInputDiffers, StoreDamaged, StoreUnavailable
@@ -217,6 +217,31 @@ def test_a_worker_serves_its_queues_and_takes_the_urgent_first(journal: Journal)
     with working(engine, replace(FAST, concurrency=1, until_idle=True)):
         pass
     assert SENT == ["b", "a", "c", "d"]
+
+
+def test_a_worker_says_of_a_queue_that_nobody_knows_it(journal: Journal) -> None:
+    """And serves it: whoever enqueues a run into it makes it."""
+    engine = Engine(journal, workflows=[letter], queues=[Queue("printer", concurrency=1)])
+    engine.schedule("nightly", letter("x"), cron="0 0 1 1 *", queue="night")
+    engine.enqueue(letter("x"), run_id="x", queue="bulk")
+    serves = ("", "printer", "night", "bulk", "bulks", "primter", "bulks")
+    with working(engine, replace(FAST, queues=serves)) as (_, told):
+        told.until("brought on", run_id="x")
+        engine.enqueue(letter("y"), run_id="y", queue="bulks")
+        told.until("brought on", run_id="y")
+    unknown = [about for event, about in told.all if event == "unknown queue"]
+    assert (
+        unknown
+        == [
+            {"queue": "bulks", "known": ["bulk", "", "night", "printer"]},
+            {"queue": "primter", "known": ["printer", "night", "bulk", ""]},
+        ]
+        or unknown
+    )
+    assert [event for event, _ in told.all][:2] == ["unknown queue"] * 2, "it is said before anything is taken"
+    with working(engine, replace(FAST, until_idle=True)) as (_, told):
+        told.until("draining")
+    assert "unknown queue" not in [event for event, _ in told.all]
 
 
 def test_a_run_is_not_due_before_its_time_and_a_timer_is_let_go_and_taken_up_again(journal: Journal) -> None:
