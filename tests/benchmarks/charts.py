@@ -11,6 +11,8 @@ from pathlib import Path
 from tests.benchmarks.reporting import Figure
 
 PANELS = {"sequential: ": "one run, one effect after the other", "200 runs at once: ": "200 runs at once"}
+BESIDE = {"processes on PostgreSQL": ("processes on one file", "PostgreSQL")}
+"""Curves that are drawn beside another one, and as what."""
 OURS, FLOOR, OTHERS = "#0b6e4f", "#9aa5b1", "#3d5a80"
 
 
@@ -47,10 +49,16 @@ def grown(curves: Mapping[str, Sequence[tuple[int, float, float]]], to: Path) ->
     from matplotlib.ticker import NullLocator
 
     figure, axes = plt.subplots(2, 2, figsize=(9, 6), layout="constrained")
-    for axis, (what, points) in zip(axes.flat, curves.items(), strict=False):
+    panels = {what: points for what, points in curves.items() if what not in BESIDE}
+    for axis, (what, points) in zip(axes.flat, panels.items(), strict=False):
         along = [point[0] for point in points]
         axis.plot(along, [point[1] for point in points], "o-", color=OURS, label="until it returned")
         axis.plot(along, [point[2] for point in points], "s--", color=OTHERS, label="of processors")
+        for other, (panel, label) in BESIDE.items():
+            if panel == what and other in curves:
+                beside = curves[other]
+                axis.plot([point[0] for point in beside], [point[1] for point in beside], "^-", color=FLOOR, label=label)
+                axis.legend(fontsize=8, frameon=False)
         axis.set_xscale("log")
         axis.set_xticks(along, [f"{each:,}" for each in along])
         axis.xaxis.set_minor_locator(NullLocator())

@@ -180,9 +180,11 @@ def _crowds(field: Field, names: tuple[str, ...], url: Callable[[], str], suffix
 
 
 def of_growth(bench: Bench) -> list[Figure]:
-    """What a step costs in longer runs, beside more runs, with larger outcomes, and with more processes."""
-    taken = bench.field.taken(growth.contenders(bench.field), bench.scratch, max(3, bench.rounds // 2), bench.seconds, "growth")
-    return growth.figures(taken)
+    """What a step costs in longer runs, beside more runs, with larger outcomes, and with more processes, and how evenly these share a database."""
+    rounds = max(3, bench.rounds // 2)
+    with _databases(bench) as fresh:
+        taken = bench.field.taken(growth.contenders(bench.field, fresh), bench.scratch, rounds, bench.seconds, "growth")
+    return growth.figures(bench.field, taken)
 
 
 def of_replay(bench: Bench) -> list[Figure]:

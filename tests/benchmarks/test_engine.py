@@ -10,11 +10,12 @@ from recovery import Engine
 from tests.benchmarks.charts import drawn, grown
 from tests.benchmarks.engine import SEQUENTIAL
 from tests.benchmarks.environments import PEERS
-from tests.benchmarks.growth import curves
+from tests.benchmarks.growth import ON_FILE, ON_SERVER, SHARE, _together, curves, figures
 from tests.benchmarks.programs import NoAnswer, Program, playing
 from tests.benchmarks.racing import RIDING, Field
 from tests.benchmarks.reporting import Figure, in_full, in_words
 from tests.benchmarks.rounds import interleaved
+from tests.benchmarks.sharing import Shared, middle, shared
 
 
 def test_a_turn_takes_the_steps_it_is_asked_for(tmp_path: Path) -> None:
@@ -67,6 +68,30 @@ def test_a_program_without_that_turn_gives_no_answer(tmp_path: Path) -> None:
         played.turn("concurrent", 1, 1)
 
 
+@pytest.mark.parametrize("place", [ON_FILE, ON_SERVER])
+def test_processes_on_one_database_are_told_with_how_evenly_they_share_it(
+    tmp_path: Path, postgres_url: str, empty_postgres_url: str, place: str
+) -> None:
+    field, name = Field(tmp_path, peers=False), f"{place}, 2"
+    fresh = iter([postgres_url, empty_postgres_url] if place == ON_SERVER else ["", ""])
+    together = _together(field, field.ours()[0], name, 2, lambda: next(fresh), steps=300)
+    taken = interleaved([together], tmp_path, rounds=1, seconds=60).repeated
+    time, share = figures(field, taken)
+    assert (time.name, share.name) == (f"growth: {name}", f"{SHARE}{name}")
+    assert share.value is not None
+    assert 0 < share.value <= 1
+    assert ("wait for the turn" in share.note) is (place == ON_FILE)
+
+
+def test_what_is_shared_is_counted_while_all_are_at_work() -> None:
+    alone, busy, slow = (0.0, 1.0, 2.0, 9.0), (2.5, 3.0, 4.0, 5.0, 6.0), (2.0, 3.5, 5.5, 8.0)
+    assert shared([alone, busy, slow], [0.0, 0.2, 0.1]) is None, "the first did nothing while the others did"
+    assert shared([busy, slow], [0.1, 0.2]) == Shared(2 / 5, 2.0, 0.2)
+    assert shared([(1.0, 2.0), (3.0, 4.0)], [0, 0]) is None
+    assert shared([busy, ()], [0, 0]) is None
+    assert middle([Shared(0.5, 1.0, 0.1), Shared(0.9, 3.0, 0.0), Shared(0.8, 2.0, 0.4)]) == Shared(0.8, 3.0, 0.4)
+
+
 FIGURES = [
     Figure("load average at the beginning", 0.5, "", note="of one minute"),
     Figure(f"sequential: {RIDING}, steady", 200.0, "us", low=190.0, high=210.0, rounds=3, processor=90.0),
@@ -100,6 +125,7 @@ def test_a_curve_goes_by_what_grows() -> None:
 
 def test_the_charts_are_drawn(tmp_path: Path) -> None:
     drawn(FIGURES, tmp_path / "rates.png")
-    grown(curves(FIGURES), tmp_path / "growth.png")
+    beside = {ON_FILE: [(1, 300.0, 200.0), (2, 350.0, 400.0)], ON_SERVER: [(1, 400.0, 100.0), (2, 250.0, 150.0)]}
+    grown(curves(FIGURES) | beside, tmp_path / "growth.png")
     for name in ("rates.png", "growth.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import threading
+import time
 from datetime import timedelta
 from itertools import count
 
@@ -10,6 +11,7 @@ import turns
 
 from recovery import AsyncEngine, AsyncRun, Call, Engine, Environment, Run, contracts, effect, workflow
 from recovery.storage.migrate import migrate
+from recovery.storage.turns import Turns
 from tests.benchmarks import building
 
 SAID = {"riding": None} if os.environ.get("BENCH_STRICT") else {}
@@ -19,11 +21,17 @@ URL = turns.URL or f"sqlite:///{turns.sqlite('journal.db')}"
 PAYLOAD = "-" * int(os.environ.get("BENCH_BYTES", "0"))
 """What each step returns beside its number: characters."""
 to_replay = []
+began = []
+"""When each step's body was called, by the clock that all processes of a host have."""
+watching = False
+"""Whether that is kept."""
 numbers = (f"run-{os.environ.get('BENCH_WORKER', '')}{number}" for number in count(1))
 
 
 @effect(KEYED, environment=NOWHERE)
 def step(call: Call, *, number: int) -> str:
+    if watching:
+        began.append(time.monotonic())
     return f"{number}{PAYLOAD}"
 
 
@@ -54,6 +62,28 @@ engine = Engine(URL, workflows=[steps_one_by_one], **SAID)
 def sequential(runs, steps):
     for _ in range(runs):
         engine.run(next(numbers), steps_one_by_one, steps)
+
+
+def watched(runs, steps):
+    """The same, with when each step was done, and how long one waited for its turn at the file at most."""
+    global watching
+    waited = [0.0]
+    enter = Turns.__enter__
+
+    def timed(turns):
+        asked = time.monotonic()
+        enter(turns)
+        waited.append(time.monotonic() - asked)
+
+    Turns.__enter__ = timed
+    watching = True
+    began.clear()
+    try:
+        sequential(runs, steps)
+    finally:
+        Turns.__enter__ = enter
+        watching = False
+    return {"began": began, "longest_wait": max(waited)}
 
 
 def concurrent(runs, steps):
@@ -115,4 +145,12 @@ def idle_loop(runs, steps):
     return asyncio.run(beside())
 
 
-turns.serve(sequential=sequential, concurrent=concurrent, settled=settled, built=built, replayed=replayed, idle_loop=idle_loop)
+turns.serve(
+    sequential=sequential,
+    watched=watched,
+    concurrent=concurrent,
+    settled=settled,
+    built=built,
+    replayed=replayed,
+    idle_loop=idle_loop,
+)
