@@ -1,13 +1,12 @@
 """Claims: who works on a run, from taking it to giving it up.
 
 Owns the World that procedures are given, and the waiting for an owner. Knows nothing of workflows' steps. Invariants: nothing of a run is read
-for acting before its claim has committed; a run that is not settled is given up on the way out.
+for acting before its claim has committed; a run that is not settled is given up on the way out, and again by whoever keeps our leases if the store did not answer then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -15,7 +14,15 @@ from operator import methodcaller
 from typing import Final, TypeVar
 
 from recovery.core.contracts import microseconds
-from recovery.core.errors import HeadMoved, JournalCorrupt, LeaseUnavailable, OverrideRefused, RecoveryError, RunNotFound
+from recovery.core.errors import (
+    HeadMoved,
+    JournalCorrupt,
+    LeaseUnavailable,
+    OverrideRefused,
+    RecoveryError,
+    RunNotFound,
+    StoreUnavailable,
+)
 from recovery.core.ids import Epoch, check_run_id
 from recovery.core.operations import Boot, Find, Now, Op, Sleep, Use
 from recovery.core.policy import Budget, Lease, Riding
@@ -42,11 +49,21 @@ POLL = timedelta(milliseconds=250)
 """How often a lease that is waited for is looked at."""
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A claim under which nobody works any more, and of which the store may not have heard that. due_us: as for `Claiming.release`."""
+
+    run_id: str
+    token: str
+    due_us: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """What a reconciler is given. `hold` and `drop` keep the lease of a run alive; `raise_mark` lifts the clock to a journaled time;
     `held_contracts`: those that are held, as a load or the last renewal of a lease has read; `hearing`: for what a load reads. `messages`: the orders
-    in a run's inbox when it was last read, if anybody here has the run; `tell`: something was put in just now."""
+    in a run's inbox when it was last read, if anybody here has the run; `tell`: something was put in just now. `abandon`: a claim is to be released once the store
+    answers; `abandoned`: that one of this token, if there is one."""
 
     workflows: Workflows
     budget: Budget
@@ -62,6 +79,8 @@ class World:
     hearing: Callable[[], Callable[[frozenset[str]], None]]  # asked for before what is held is read, and told of that
     messages: Callable[[str], Sequence[Message]] = lambda run_id: ()  # noqa: ARG005  # one signature
     tell: Callable[[str], None] = lambda run_id: None  # noqa: ARG005  # one signature
+    abandon: Callable[[Left], None] = lambda left: None  # noqa: ARG005  # one signature
+    abandoned: Callable[[str], Left | None] = lambda token: None  # noqa: ARG005  # one signature
     riding: Riding | None = None  # None: every outcome is durable before its workflow goes on
     vault: Vault | None = None  # what the journal's values are encrypted by
     tells: bool = False  # the caller is told what was concluded of each step
@@ -115,11 +134,12 @@ async def load(run_id: str) -> Loaded:
 
 
 async def take(world: World, row: RunRow, owner: Owner | None = None) -> RunRow:
-    """Claim the run: at once where its owner is gone, else when its lease has ended on our own boot clock.
+    """Claim the run: at once where its owner is gone or has left it, else when its lease has ended on our own boot clock.
 
     Returns the claimed row, or a row that was settled meanwhile. Raises LeaseUnavailable when the wait is over."""
     began_us = since_us = await Boot()
     while not row.status.settled:
+        row = await _heard_of(world, row)
         now_us = await Boot()
         if row.owner is None or world.proven_dead(row.owner) or now_us - since_us >= row.lease_term_us:
             claimed = await claim(world, row, owner)
@@ -135,6 +155,16 @@ async def take(world: World, row: RunRow, owner: Owner | None = None) -> RunRow:
             since_us = await Boot()
         row = seen
     return row
+
+
+async def _heard_of(world: World, row: RunRow) -> RunRow:
+    """The run as it stands once the store has heard that we have left it, if it had not and hears it now."""
+    left = None if row.owner is None else world.abandoned(row.owner.token)
+    if left is None:
+        return row
+    with around("release"):
+        await Use(partial(_give_up, world, left=left))
+    return await existing(row.run_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +192,9 @@ def take_many(world: World, journal: Journal, seen: Sequence[RunRow], at_us: int
     except BaseException:  # interrupted, or the store does not answer: the claim may have committed; raised again
         for row in seen:
             world.drop(replace(row, owner=owner))
-        with suppress(RecoveryError), around("release"):
+        with around("release"):
             for row in seen:
-                _give_up(journal, row.run_id, owner.token)
+                _give_up(world, journal, Left(row.run_id, owner.token))
         raise
 
 
@@ -200,29 +230,32 @@ async def claim(world: World, seen: RunRow, owner: Owner | None = None) -> RunRo
     with around("claim"):
         term_us = world.lease_term_us
         claiming = Use(lambda journal: journal.claim(seen, owner, lease_term_us=term_us, at_us=at_us))
-        return await owned(seen.run_id, owner, claiming)
+        return await owned(world, seen.run_id, owner, claiming)
 
 
-async def owned(run_id: str, owner: Owner, taking: Op[RunRow | None]) -> RunRow | None:
-    """Take the run. Interrupted, that may have been done all the same: a run that nobody works on is then given up at once."""
+async def owned(world: World, run_id: str, owner: Owner, taking: Op[RunRow | None]) -> RunRow | None:
+    """Take the run. Interrupted, or where the answer was lost, that may have been done all the same: a run that nobody works on is then given up."""
     try:
         return await taking
+    except StoreUnavailable:
+        world.abandon(Left(run_id, owner.token))
+        raise
     except Exception:  # an answer of the store: it did not claim, so nothing is to be given up
         raise
     except BaseException:  # interrupted: the claim may have committed; raised again
         with around("release"):
-            await Use(lambda journal: _give_up(journal, run_id, owner.token))
+            await Use(partial(_give_up, world, left=Left(run_id, owner.token)))
         raise
 
 
-async def in_hand(run_id: str, owner: Owner, work: Awaitable[T]) -> T:
+async def in_hand(world: World, run_id: str, owner: Owner, work: Awaitable[T]) -> T:
     """Take the run and work on it. An interrupt strikes anywhere, between the one and the other, too; a cancel only where something is awaited, which is
     seen to there."""
     try:
         return await work
     except (KeyboardInterrupt, SystemExit):
         with around("release"):
-            await Use(lambda journal: _give_up(journal, run_id, owner.token))
+            await Use(partial(_give_up, world, left=Left(run_id, owner.token)))
         raise
 
 
@@ -263,7 +296,7 @@ async def held_while(world: World, row: RunRow, work: Callable[[], Awaitable[T]]
         if not settled:
             assert row.owner is not None
             with around("release"):
-                await Use(partial(_release, run_id=row.run_id, token=row.owner.token, epoch=row.epoch, due_us=due_us))
+                await Use(partial(_release, world, left=Left(row.run_id, row.owner.token, due_us), epoch=row.epoch))
 
 
 def let_go(world: World, journal: Claiming, row: RunRow) -> None:
@@ -271,18 +304,26 @@ def let_go(world: World, journal: Claiming, row: RunRow) -> None:
     assert row.owner is not None
     world.drop(row)
     with around("release"):
-        _release(journal, row.run_id, row.owner.token, row.epoch)
+        _release(world, journal, Left(row.run_id, row.owner.token), row.epoch)
 
 
-def _give_up(journal: Journal, run_id: str, token: str) -> None:
-    row = journal.find(run_id)
-    if row is not None and row.owner is not None and row.owner.token == token:
-        _release(journal, run_id, token, row.epoch)
+def standing(journal: Journal, left: Left) -> RunRow | None:
+    """The run, if a claim that was left is there and stands. Raises what the store raises."""
+    row = journal.find(left.run_id)
+    return row if row is not None and row.owner is not None and row.owner.token == left.token else None
 
 
-def _release(journal: Claiming, run_id: str, token: str, epoch: Epoch, due_us: int | None = None) -> None:
-    """Best effort on the way out: where it fails, the dead process or the ended lease says the same."""
+def _give_up(world: World, journal: Journal, left: Left) -> None:
     try:
-        journal.release(run_id, token, epoch, due_us)
+        if (row := standing(journal, left)) is not None:
+            journal.release(left.run_id, left.token, row.epoch, left.due_us)
     except RecoveryError:
-        return
+        world.abandon(left)
+
+
+def _release(world: World, journal: Claiming, left: Left, epoch: Epoch) -> None:
+    """On the way out: where it fails, it is done again later; and the dead process or the ended lease says the same."""
+    try:
+        journal.release(left.run_id, left.token, epoch, left.due_us)
+    except RecoveryError:
+        world.abandon(left)

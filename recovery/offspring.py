@@ -73,7 +73,7 @@ async def opened(
     if queued is not None:
         new = replace(new, queue=queued.queue, priority=queued.priority, next_look_us=queued.not_before_us, let_go=True)
     with around("open"):
-        return await owned(run_id, owner, Commit(new))
+        return await owned(world, run_id, owner, Commit(new))
 
 
 @dataclass(frozen=True, slots=True)

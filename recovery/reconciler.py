@@ -64,7 +64,7 @@ async def run(world: World, run_id: str, workflow: Workflow[..., Any], given: JS
     if row is None:
         first = Opened(workflow=workflow.name, version=workflow.version, input=given, input_digest=digest, at_us=await Now())
         owner = world.owner()
-        came = await in_hand(run_id, owner, _first_run(world, run_id, first, workflow, owner))
+        came = await in_hand(world, run_id, owner, _first_run(world, run_id, first, workflow, owner))
         if came is not None:
             return came
         row = await find(run_id)
@@ -122,7 +122,7 @@ async def _continue(world: World, row: RunRow, if_head: str | None = None) -> Re
         if row.workflow not in world.workflows:
             raise WorkflowUnknown(run_id=row.run_id, workflow=row.workflow, known=", ".join(sorted(world.workflows)) or "none")
         owner = world.owner()
-        return await in_hand(row.run_id, owner, _taken_up(world, row, if_head, owner))
+        return await in_hand(world, row.run_id, owner, _taken_up(world, row, if_head, owner))
     loaded = await record(world, await load(row.run_id))
     return _settled(world, loaded.run, loaded.history, against=await _against(world, loaded))
 

@@ -1,7 +1,7 @@
 """Leases: one thread that keeps the runs of this process alive, outside user code.
 
-Owns the renewal of held runs, and what is heard meanwhile: which contracts are held, and what was put into the runs' inboxes. A lease is
-about liveness only: whoever loses it is stopped by the fence of the next append, not here.
+Owns the renewal of held runs, and what is heard meanwhile: which contracts are held, and what was put into the runs' inboxes; and that runs which were left while the store did not
+answer are given up once it does: their owner lives, and would be taken for at work. A lease is about liveness only: whoever loses it is stopped by the fence of the next append, not here.
 Invariant: a run is renewed from `hold` to `drop` and never after.
 """
 
@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from itertools import count
 
+from recovery.claims import Left, standing
+from recovery.core.host_errors import ThreadUnavailable
+from recovery.crashpoints import around
 from recovery.forks import watch
 from recovery.logs import logger
 from recovery.obeying import ORDER
@@ -20,7 +24,7 @@ from recovery.threads import Signal, Thread
 
 
 class Leases:
-    """Renews every held run each `every`. The thread starts with the first run and ends with the last one after `close`."""
+    """Renews every held run each `every`, and gives up what was left. The thread starts with the first run and ends with the last one after `close`."""
 
     def __init__(self, journal: Journal, every: timedelta) -> None:
         self._journal = journal
@@ -38,6 +42,7 @@ class Leases:
         self._orders: dict[str, list[Message]] = {}
         self._read_to: dict[str, int] = {}
         self._lost: set[str] = set()
+        self._abandoned: dict[str, Left] = {}  # by their tokens
         self._ended = Signal()
         self._thread: Thread | None = None
         self._closing = False
@@ -98,8 +103,22 @@ class Leases:
             if self._closing and not self._held:
                 self._end()
 
+    def abandon(self, left: Left) -> None:
+        """Give up a claim as soon as the store answers."""
+        logger(__name__).warning("claim not released", run_id=left.run_id)
+        with self._lock:
+            self._abandoned[left.token] = left
+            if self._thread is None and not self._closing:
+                with suppress(ThreadUnavailable):  # no thread is to be had: the next hold, or whoever wants the run, sees to it
+                    self._start()
+
+    def abandoned(self, token: str) -> Left | None:
+        """The claim of this token, if it was left and is not known to be given up."""
+        return self._abandoned.get(token)
+
     def close(self) -> None:
         """End the thread, or let it end with the last held run: whoever is still at work stays its owner. A later `hold` starts another."""
+        self._give_up_abandoned()
         with self._lock:
             self._closing = bool(self._held)
             thread = None if self._closing else self._end()
@@ -119,6 +138,20 @@ class Leases:
                 self._renew(run)
             if held:
                 self._listen()
+            self._give_up_abandoned()
+
+    def _give_up_abandoned(self) -> None:
+        """Give up what was left, up to the first one that cannot be."""
+        for left in list(self._abandoned.values()):
+            try:
+                if (row := standing(self._journal, left)) is not None:
+                    with around("release"):
+                        self._journal.release(left.run_id, left.token, row.epoch, left.due_us)
+            except Exception as error:  # noqa: BLE001  # as in `_renew`
+                logger(__name__).warning("claim not released", run_id=left.run_id, problem=type(error).__name__)
+                return
+            with self._lock:
+                self._abandoned.pop(left.token, None)
 
     def _listen(self) -> None:
         """Hear which contracts are held, so that a run that is at work does not send under one until its end."""

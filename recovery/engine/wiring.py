@@ -234,6 +234,8 @@ class Wiring:
             hearing=self._leases.hearing,
             messages=self._leases.messages,
             tell=self._leases.read_inbox,
+            abandon=self._leases.abandon,
+            abandoned=self._leases.abandoned,
             riding=self.riding,
             vault=self.journal.vault,
         )

@@ -54,9 +54,9 @@ class _Placed(Wiring):
     overhear: Callable[[str], Sequence[Message]]
 
     def world(self, *, wait_for_owner: timedelta | None = None, budget: Budget | None = None) -> World:
-        """No thread renews leases: a world has one running process at a time, and one that stands still renews nothing."""
+        """No thread renews leases, or gives up what was left: a world has one running process at a time, and one that stands still renews nothing."""
         made = super().world(wait_for_owner=wait_for_owner, budget=budget)
-        return replace(made, hold=lambda _row: None, drop=lambda _row: None, messages=self.overhear)
+        return replace(made, hold=lambda _row: None, drop=lambda _row: None, abandon=lambda _left: None, messages=self.overhear)
 
     def surroundings(self, progress: Progress | None = None) -> Surroundings:
         """One branch at a time, whose turn it is: a scenario has one order of events, and random numbers that a seed would give again. The tasks of
