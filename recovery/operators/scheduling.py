@@ -12,6 +12,7 @@ from typing import Final
 from recovery.claims import World, find
 from recovery.core.contracts import microseconds
 from recovery.core.errors import OverrideRefused, RunInputDiffers
+from recovery.core.instants import iso
 from recovery.core.operations import Now, Use
 from recovery.crashpoints import around
 from recovery.definitions.schedule import Schedule
@@ -107,6 +108,12 @@ async def _moved(due: _Due, row: Scheduled, now_us: int) -> tuple[Scheduled, Tic
     if (row.cron, row.timezone) != (schedule.cron, schedule.timezone):  # what would have been due by another cron was not missed
         of_now = replace(row, cron=schedule.cron, timezone=schedule.timezone)
         return _on(schedule, of_now, max(row.through_us, now_us - microseconds(schedule.grace))), None
+    grace_us = microseconds(schedule.grace)
+    if (
+        row.through_us > now_us + grace_us
+    ):  # by a clock that was ahead; what that one has begun is there under its tick's own run id
+        logger(__name__).warning("a clock that was ahead had moved a schedule on", schedule=schedule.name, to=iso(row.through_us))
+        return _on(schedule, row, now_us - grace_us), None
     if row.next_us is None or row.next_us > now_us:
         return row, None
     tick_us = None if row.paused else due.first_us(row.through_us, now_us)

@@ -133,6 +133,37 @@ def test_what_was_missed_while_no_worker_was_there(make: Make, clock: ManualCloc
     assert begun(calendar) == ["2026-03-01T18:00:00Z"]
 
 
+@pytest.mark.parametrize("missed", ["skip", "last", "all"])
+def test_a_schedule_that_a_clock_far_ahead_has_moved_on_goes_on_now(
+    make: Make, clock: ManualClock, journal: Journal, missed: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A host that starts on a day of next month, and is set right: nothing would begin until that day, and nobody would be told."""
+    brought_up(make(missed=missed))
+    ahead = Engine(journal, workflows=[report], clock=ManualClock(START + timedelta(days=30)))
+    ahead.schedule("hourly", report("x"), cron="0 * * * *", missed=missed, missed_max=3)
+    begun(Calendar(ahead))
+    clock.advance(HOUR / 2)
+    there = {row.run_id for row in journal.runs()}
+    calendar = Calendar(make(missed=missed))
+    assert begun(calendar) == []
+    assert "a clock that was ahead had moved a schedule on" in caplog.text
+    clock.advance(HOUR / 2)
+    assert begun(calendar) == ["2026-03-01T13:00:00Z"]
+    assert {row.run_id for row in journal.runs()} == there | {"hourly:2026-03-01T13:00:00Z"}
+
+
+def test_clocks_that_differ_by_less_than_the_grace_begin_a_tick_once(make: Make, clock: ManualClock, journal: Journal) -> None:
+    behind, ahead = brought_up(make()), make()
+    ahead._clock = ManualClock(START + timedelta(seconds=50))
+    calendar = Calendar(ahead)
+    clock.advance(HOUR - timedelta(seconds=50))
+    ahead._clock.advance(HOUR - timedelta(seconds=50))
+    assert begun(calendar) == ["2026-03-01T13:00:00Z"]
+    clock.advance(timedelta(seconds=50))
+    assert begun(behind) == []
+    assert len(journal.runs()) == 1
+
+
 class Counted(Schedule):
     """Knows how often its ticks were counted through."""
 
