@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 from weakref import WeakSet
@@ -99,7 +99,7 @@ class SqliteDatabase:
         self._lock = threading.RLock()  # one writer per process; the file's own lock holds off other processes
         self._turns = Turns(self._path, BUSY_TIMEOUT_MS / 1000)
         self._readers = Readers()
-        self._forking: int | None = None  # the thread that forks, with `_lock` taken
+        self._forking: set[int] = set()  # threads that fork, and have `_lock` then
         self._ready = False
         self._writing: WeakSet[Any] = WeakSet()  # the pool's records of connections that write
         self._writer = self._engine("BEGIN IMMEDIATE", self._writer_connected, pool_size=1, max_overflow=0)
@@ -183,22 +183,24 @@ class SqliteDatabase:
             self._turns.drop()
 
     def parting(self) -> None:
+        self._forking.add(me := threading.get_ident())  # first: whoever is interrupted behind it gives back what was got
         if not self._lock.acquire(timeout=PARTING_SECONDS):
+            self._forking.discard(me)
             return  # what is open stays so, and the child finds it
-        self._forking = threading.get_ident()
         if self._readers.shut(PARTING_SECONDS) and not self._bare.busy:
             self._reader.dispose()
             self._writer.dispose()
 
     def parted(self) -> None:
-        if self._forking == threading.get_ident():
-            self._forking = None
+        if (me := threading.get_ident()) in self._forking:
+            self._forking.discard(me)
             self._readers.open()
-            self._lock.release()
+            with suppress(RuntimeError):  # interrupted in front of it
+                self._lock.release()
 
     def forked(self) -> None:
         self._lock = threading.RLock()
-        self._forking = None
+        self._forking = set()
         self._readers.forked()
         self._turns.forked()
         leave(self._reader)
