@@ -109,9 +109,7 @@ async def _moved(due: _Due, row: Scheduled, now_us: int) -> tuple[Scheduled, Tic
         of_now = replace(row, cron=schedule.cron, timezone=schedule.timezone)
         return _on(schedule, of_now, max(row.through_us, now_us - microseconds(schedule.grace))), None
     grace_us = microseconds(schedule.grace)
-    if (
-        row.through_us > now_us + grace_us
-    ):  # by a clock that was ahead; what that one has begun is there under its tick's own run id
+    if row.through_us > now_us + grace_us:  # what a clock that was ahead has begun is there under its tick's own run id
         logger(__name__).warning("a clock that was ahead had moved a schedule on", schedule=schedule.name, to=iso(row.through_us))
         return _on(schedule, row, now_us - grace_us), None
     if row.next_us is None or row.next_us > now_us:
