@@ -30,7 +30,9 @@ class Readers:
         self.forked()
 
     def forked(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        # It is entered by its lock, which an interrupt leaves taken or not; to enter a condition takes lines of its own, between which one can strike.
+        self._changed = threading.Condition(self._lock)
         self._inside: dict[int, int] = {}  # how many reads a thread is in
         self._shut = False
 
@@ -38,19 +40,19 @@ class Readers:
     def inside(self) -> Iterator[None]:
         """While it reads. Waits while nobody may begin; who is inside already may go on."""
         me = threading.get_ident()
-        with self._changed:
+        with self._lock:
             while self._shut and me not in self._inside:
                 self._changed.wait()
             self._inside[me] = self._inside.get(me, 0) + 1
         try:
             yield
         finally:
-            with self._changed:
+            with self._lock:
                 self._left(me, self._inside.get(me, 0) - 1)
 
     def interrupted(self) -> None:
         """Whatever this thread was in is broken off."""
-        with self._changed:
+        with self._lock:
             self._left(threading.get_ident(), 0)
 
     def _left(self, thread: int, still: int) -> None:
@@ -62,12 +64,12 @@ class Readers:
 
     def shut(self, seconds: float) -> bool:
         """Let nobody begin any more, until `open`. Whether all have ended within so long; at once False where this very thread is inside."""
-        with self._changed:
+        with self._lock:
             self._shut = True
             return threading.get_ident() not in self._inside and self._changed.wait_for(lambda: not self._inside, seconds)
 
     def open(self) -> None:
-        with self._changed:
+        with self._lock:
             self._shut = False
             self._changed.notify_all()
 
