@@ -24,7 +24,6 @@ from tests.crash.workflows import SKU
 from tests.warm import WarmParent
 
 WORKER = str(Path(__file__).with_name("agent_worker.py"))
-ROOT = str(Path(__file__).parents[2])
 SCRIPT: list[dict[str, Any]] = [
     {"calls": [{"name": "reserve", "arguments": {"sku": SKU, "units": 2}}]},
     {"calls": [{"name": "reserve", "arguments": {"sku": SKU, "colour": "blue"}}, {"name": "burn", "arguments": {}}]},
@@ -49,7 +48,6 @@ class Agent:
     def work(self, kill_at: str = "") -> tuple[int, dict[str, Any]]:
         """One worker's exit status, and what it printed."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RECOVERY_")} | {
-            "PYTHONPATH": ROOT,
             "INVENTORY_URL": self.stage.inventory.url,
             "RECOVERY_DB": self.stage.url,
             "AGENT_SCRIPT": str(self.directory / "script.jsonl"),

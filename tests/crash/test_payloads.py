@@ -26,7 +26,7 @@ def killed(parent: WarmParent, directory: Path, url: str, run_id: str, at: int) 
     """Whether the worker came to the moment and was killed there."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RECOVERY_")}
     script = str(Path(__file__).with_name("payload_worker.py"))
-    ended = parent.run((script, url, run_id, str(at)), directory=directory, environment=kept | {"PYTHONPATH": str(Path.cwd())})
+    ended = parent.run((script, url, run_id, str(at)), directory=directory, environment=kept)
     assert ended.returncode in {0, -9}, ended.stderr
     return ended.returncode == -9
 
