@@ -18,6 +18,7 @@ from typing import LiteralString
 
 import psycopg
 import pytest
+import typer.main
 import typer.testing
 from psycopg import sql
 
@@ -68,9 +69,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session", autouse=True)
 def _assembled_once() -> Iterator[None]:
-    """typer builds the whole tree of commands anew at every `CliRunner.invoke`, which costs more than most commands do."""
+    """typer builds the whole tree of commands anew whenever it is called, which costs more than most commands do."""
+    assembled = cache(typer.main.get_command)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(typer.testing, "_get_command", cache(typer.testing._get_command))
+        patch.setattr(typer.main, "get_command", assembled)  # of `app(...)`
+        patch.setattr(typer.testing, "_get_command", assembled)  # of `CliRunner.invoke`
         yield
 
 

@@ -9,8 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ import pytest
 from recovery.core.errors import SchemaMismatch, StoreUrlError
 from recovery.ports import RunRow
 from recovery.storage import open_journal
-from tests.warm import WarmParent
+from tests.warm import Program, WarmParent
 
 APP = "shop:engine"
 _OURS = ("RECOVERY_", "SHOP_DB", "FORCE_COLOR", "NO_COLOR", "COLUMNS")
@@ -62,9 +60,9 @@ class Place:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
         return kept | {"SHOP_DB": self.url} | self.environment | extra
 
-    def recover(self, *arguments: str, **extra: str) -> Ended:
-        """`recover ARGUMENTS`, in a pipe."""
-        return self.run_python("-m", "recovery", *arguments, **extra)
+    def recover(self, *arguments: str, fresh: bool = False, **extra: str) -> Ended:
+        """`recover ARGUMENTS`, in a pipe. `fresh`: in an interpreter of its own."""
+        return self.run_python("-m", "recovery", *arguments, fresh=fresh, **extra)
 
     def recover_installed(self, *arguments: str) -> Ended:
         """The same by the installed command, in a fresh interpreter."""
@@ -80,13 +78,13 @@ class Place:
         )
         return Ended(ended.returncode, ended.stdout, ended.stderr)
 
-    def run_python(self, *arguments: str, **extra: str) -> Ended:
-        ended = self.parent.run(arguments, directory=self.directory, environment=self._environ(extra))
+    def run_python(self, *arguments: str, fresh: bool = False, **extra: str) -> Ended:
+        ended = self.parent.run(arguments, directory=self.directory, environment=self._environ(extra), fresh=fresh)
         return Ended(ended.returncode, ended.stdout, ended.stderr)
 
-    def recovering(self, *arguments: str, **extra: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "recovery", *arguments]
-        return self._popen(command, extra)
+    def recovering(self, *arguments: str, stdout: int | None = None, **extra: str) -> Program:
+        environment = self._environ(extra)
+        return self.parent.start(["-m", "recovery", *arguments], directory=self.directory, environment=environment, stdout=stdout)
 
     def worker(self, *arguments: str, crash_at: str = "") -> Ended:
         """The app's worker, killed at a crash point if one is named."""
@@ -95,13 +93,8 @@ class Place:
         assert (ended.code == -signal.SIGKILL) is bool(crash_at), ended.err
         return ended
 
-    def working(self, *arguments: str) -> subprocess.Popen[str]:
-        return self._popen([sys.executable, "shop.py", *arguments], {})
-
-    def _popen(self, command: list[str], extra: dict[str, str]) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            command, cwd=self.directory, env=self._environ(extra), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+    def working(self, *arguments: str) -> Program:
+        return self.parent.start(["shop.py", *arguments], directory=self.directory, environment=self._environ({}))
 
     def ledger(self) -> list[str]:
         """What really happened in the world."""
@@ -135,16 +128,6 @@ class Place:
     def entries(self, run_id: str) -> int:
         row = self.row(run_id)
         return 0 if row is None else row.head
-
-
-@contextmanager
-def ended_after(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    """The process, killed at the end of the test if it still runs."""
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def until(what: str, condition: Any, seconds: float = 60) -> None:

@@ -43,7 +43,7 @@ def test_a_demo_whose_claims_do_not_hold_ends_non_zero(place: Place) -> None:
         "    sys.orig_argv[:] = [word.replace('FILTER-A=10', 'FILTER-A=11') for word in sys.orig_argv]\n"
     )
     before = place.files()
-    ended = place.recover("demo", PYTHONPATH=str(place.directory), TMPDIR=str(killed.parent))
+    ended = place.recover("demo", fresh=True, PYTHONPATH=str(place.directory), TMPDIR=str(killed.parent))
     assert list(killed.parent.iterdir()) == []
     assert place.files() == before
     assert ended.code == 70
@@ -61,7 +61,7 @@ def test_a_missing_extra_is_named(place: Place) -> None:
         "        return None if name == 'uvicorn' else super().find_spec(name, path, target)\n\n"
         "sys.meta_path[sys.meta_path.index(PathFinder)] = Without\n"
     )
-    ended = place.recover("demo", PYTHONPATH=str(place.directory))
+    ended = place.recover("demo", fresh=True, PYTHONPATH=str(place.directory))
     assert ended.code == 2
     assert ended.sentence == (
         "The demo needs uvicorn, not installed here. Nothing happened. Install its extra; in a checkout: pip install -e '.[demo]'"

@@ -14,7 +14,8 @@ from typer.testing import CliRunner, Result
 from docs.generate import DOCUMENTS
 from recovery import cli
 from recovery.core.reasons import PARKED
-from tests.integration.cli_place import APP, Place, ended_after, until
+from tests.integration.cli_place import APP, Place, until
+from tests.warm import ended_after
 
 Typed = Callable[..., Result]
 WORD = ("--by", "ann", "--reason", "the ledger shows it")

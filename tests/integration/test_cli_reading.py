@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -264,7 +262,7 @@ def test_options_may_stand_before_the_command(place: Place) -> None:
 
 
 def test_help_imports_neither_the_database_nor_the_drawing(place: Place) -> None:
-    ended = place.run_python("-X", "importtime", "-m", "recovery", "--help")
+    ended = place.run_python("-X", "importtime", "-m", "recovery", "--help", fresh=True)
     assert ended.code == 0
     assert "Exit codes: 0 settled" in ended.out
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in ended.err.splitlines()}
@@ -275,11 +273,8 @@ def test_help_imports_neither_the_database_nor_the_drawing(place: Place) -> None
 def test_a_reader_that_goes_away_is_no_error(settled: Place) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "recovery", "show", "o1", "--db", settled.url], stdout=writing, stderr=subprocess.PIPE, text=True
-    )
-    os.close(writing)
-    with process:
+    with settled.recovering("show", "o1", "--db", settled.url, stdout=writing) as process:
+        os.close(writing)
         _, err = process.communicate(timeout=240)
     assert (process.returncode, err) == (141, "")
 

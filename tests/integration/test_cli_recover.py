@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import sqlite3
 
-from tests.integration.cli_place import APP, Place, ended_after, until
+from tests.integration.cli_place import APP, Place, until
+from tests.warm import ended_after
 
 
 def test_a_killed_workers_run_ends_with_its_original_outcome(either: Place) -> None:

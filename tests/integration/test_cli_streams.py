@@ -110,11 +110,11 @@ def test_closed_streams_change_no_exit_code(place: Place, numbers: list[int], ex
 def test_an_answer_that_cannot_be_written_is_no_bug(place: Place) -> None:
     place.worker("order", "o1", "screw")
     for extra in ([], ["--json"]):
-        with Path("/dev/full").open("w") as full:
-            command = [sys.executable, "-m", "recovery", "show", "o1", "--db", "sqlite:///shop.db", *extra]
-            ended = subprocess.run(command, cwd=place.directory, stdout=full, stderr=subprocess.PIPE, text=True, timeout=240)
-        assert ended.returncode == 4
-        assert ended.stderr == (
+        arguments = ("show", "o1", "--db", "sqlite:///shop.db", *extra)
+        with Path("/dev/full").open("w") as full, place.recovering(*arguments, stdout=full.fileno()) as showing:
+            _, err = showing.communicate(timeout=240)
+        assert showing.returncode == 4
+        assert err == (
             "The answer could not be written to standard output (No space left on device). What was done is durable; "
             "run the same command again to hear it.\n"
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import subprocess
 import urllib.error
 import urllib.request
 from typing import Any
@@ -13,7 +12,8 @@ from typing import Any
 import pytest
 
 from recovery.core.entries import Status
-from tests.integration.cli_place import APP, Place, ended_after, until
+from tests.integration.cli_place import APP, Place, until
+from tests.warm import Program, ended_after
 
 KILLED = -signal.SIGKILL
 
@@ -23,7 +23,7 @@ def enqueued(place: Place, run_id: str, *more: str) -> None:
     assert (ended.code, ended.err, ended.out) == (0, "", f"run {run_id} enqueued; a worker takes it up\n")
 
 
-def events(process: subprocess.Popen[str], wanted: str) -> dict[str, Any]:
+def events(process: Program, wanted: str) -> dict[str, Any]:
     """What the worker says, up to the wanted event."""
     assert process.stdout is not None
     for line in process.stdout:

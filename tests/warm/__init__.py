@@ -1,7 +1,7 @@
 """Our programs as real processes, without the start of an interpreter: forked from a parent that has imported what they import.
 
 Owns asking for one and waiting for its end. A process forked so differs from a fresh one in nothing that a test may rest on; where it
-would (flags of the interpreter, code on its command line, an environment that counts when it starts), a fresh one is started instead.
+would (flags of the interpreter, an environment that counts when it starts), a fresh one is started instead, by whoever says so.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ import os
 import selectors
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self, cast
+from typing import Self, TextIO, TypeAlias, cast
 
 import pytest
 
@@ -43,23 +45,58 @@ class WarmParent:
             )
 
     def run(
-        self, arguments: Sequence[str], *, directory: Path, environment: Mapping[str, str], timeout: float = 240
+        self,
+        arguments: Sequence[str],
+        *,
+        directory: Path,
+        environment: Mapping[str, str],
+        fresh: bool = False,
+        timeout: float = 240,
     ) -> subprocess.CompletedProcess[str]:
         """`subprocess.run` of a Python program, its output in pipes.
 
         Raises: subprocess.TimeoutExpired after `timeout` seconds; the program has been killed.
         """
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
-            asking.connect(self.door)
-            (out, to_out), (err, to_err) = os.pipe(), os.pipe()
-            with os.fdopen(out, "rb") as out_pipe, os.fdopen(err, "rb") as err_pipe:
-                with Path(os.devnull).open("rb") as nothing, os.fdopen(to_out, "wb"), os.fdopen(to_err, "wb"):
-                    socket.send_fds(asking, [_request(arguments, directory, environment)], [nothing.fileno(), to_out, to_err])
-                if int(asking.recv(100)) < 0:
-                    return _fresh(arguments, directory=directory, environment=environment, timeout=timeout)
-                asking.settimeout(timeout)
-                said = _read([out_pipe, err_pipe], arguments, timeout)
-            return subprocess.CompletedProcess(arguments, int(asking.recv(100)), *said)
+        with ended_after(self.start(arguments, directory=directory, environment=environment, fresh=fresh)) as program:
+            said = program.communicate(timeout=timeout)
+            return subprocess.CompletedProcess(arguments, program.wait(timeout), *said)
+
+    def start(
+        self,
+        arguments: Sequence[str],
+        *,
+        directory: Path,
+        environment: Mapping[str, str],
+        fresh: bool = False,
+        stdout: int | None = None,
+    ) -> Program:
+        """`subprocess.Popen` of a Python program, its output in pipes. `stdout`: where that goes, if not into a pipe.
+
+        `fresh`: in an interpreter of its own. Raises: NeedsFresh where only that would do, so that none is started by accident.
+        """
+        if fresh:
+            return subprocess.Popen(
+                [sys.executable, *arguments],
+                cwd=directory,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if stdout is None else stdout,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        asking = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        asking.connect(self.door)
+        (out, to_out), (err, to_err) = os.pipe(), os.pipe()
+        with Path(os.devnull).open("rb") as nothing:
+            streams = [nothing.fileno(), to_out if stdout is None else stdout, to_err]
+            socket.send_fds(asking, [_request(arguments, directory, environment)], streams)
+        os.close(to_out)
+        os.close(to_err)
+        started = Started(int(asking.recv(100)), asking, arguments, os.fdopen(out), os.fdopen(err))
+        if started.pid < 0:
+            started.close()
+            raise NeedsFresh(f"only a fresh interpreter can run {shlex.join(arguments)} so; let the test say that it wants one")
+        return started
 
     @contextmanager
     def starting(self) -> Iterator[None]:
@@ -87,27 +124,79 @@ class WarmParent:
         shutil.rmtree(self.directory)
 
 
+class NeedsFresh(Exception):
+    """A program's environment counts when an interpreter starts, or its flags do."""
+
+
+@dataclass
+class Started:
+    """A program that a warm parent has forked; whoever started it has of it what `subprocess.Popen` gives. Killed with who asked for it."""
+
+    pid: int
+    _asking: socket.socket
+    args: Sequence[str]
+    stdout: TextIO
+    stderr: TextIO
+    returncode: int | None = None
+
+    def poll(self) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            self._asking.settimeout(timeout)
+            try:
+                self.returncode = int(self._asking.recv(100))
+            except (BlockingIOError, TimeoutError):
+                raise subprocess.TimeoutExpired(shlex.join(self.args), timeout or 0) from None
+        return self.returncode
+
+    def communicate(self, *, timeout: float = 240) -> tuple[str, str]:
+        out, err = _read([self.stdout, self.stderr], self.args, timeout)
+        self.wait(timeout)
+        self.close()
+        return out, err
+
+    def send_signal(self, number: int) -> None:
+        with suppress(OSError):  # it has ended
+            self._asking.send(b"%d" % number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def close(self) -> None:
+        for each in (self.stdout, self.stderr, self._asking):
+            each.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.wait()
+        self.close()
+
+
+Program: TypeAlias = subprocess.Popen[str] | Started
+
+
+@contextmanager
+def ended_after(program: Program) -> Iterator[Program]:
+    """The program, killed at the end of the block if it still runs."""
+    with program:
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
 def _request(arguments: Sequence[str], directory: Path, environment: Mapping[str, str]) -> bytes:
     variables = [f"{name}={value}" for name, value in environment.items()]
     return os.fsencode("\0".join([str(directory), str(len(arguments)), *arguments, *variables]))
 
 
-def _fresh(
-    arguments: Sequence[str], *, directory: Path, environment: Mapping[str, str], timeout: float
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=directory,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
-
-
-def _read(pipes: list[BinaryIO], arguments: Sequence[str], timeout: float) -> list[str]:
+def _read(pipes: list[TextIO], arguments: Sequence[str], timeout: float) -> list[str]:
     """All that comes out of each, until nobody can write to it any more."""
     deadline = time.monotonic() + timeout
     heard = dict.fromkeys(pipes, b"")
@@ -119,7 +208,7 @@ def _read(pipes: list[BinaryIO], arguments: Sequence[str], timeout: float) -> li
             if not ready:
                 raise subprocess.TimeoutExpired(shlex.join(arguments), timeout, *heard.values())
             for key, _ in ready:
-                pipe = cast("BinaryIO", key.fileobj)
+                pipe = cast("TextIO", key.fileobj)
                 more = os.read(key.fd, 1 << 16)
                 heard[pipe] += more
                 if not more:

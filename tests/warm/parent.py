@@ -201,7 +201,8 @@ class Request:
     @property
     def warm(self) -> bool:
         """Whether a fresh interpreter would be told nothing that ours was not."""
-        program = not self.arguments[0].startswith("-") or (self.arguments[0] == "-m" and self.arguments[1].startswith("recovery"))
+        first = self.arguments[0]
+        program = not first.startswith("-") or first == "-c" or (first == "-m" and self.arguments[1].startswith("recovery"))
         return program and at_start(self.environment) == at_start(os.environ)
 
     def execute(self, streams: list[int]) -> None:
@@ -223,9 +224,13 @@ class Request:
             sys.argv, sys.path[0] = self.arguments[1:], str(Path.cwd())
             runpy.run_module(self.arguments[1], run_name="__main__", alter_sys=True)
             return
+        sys.modules["__main__"] = program = ModuleType("__main__")
+        if self.arguments[0] == "-c":
+            sys.argv, sys.path[0] = ["-c", *self.arguments[2:]], ""
+            exec(compile(self.arguments[1], "<string>", "exec"), program.__dict__)
+            return
         script = Path(self.arguments[0]).absolute()
         sys.argv, sys.path[0] = self.arguments, str(script.resolve().parent)
-        sys.modules["__main__"] = program = ModuleType("__main__")
         program.__file__ = str(script)
         exec(compile(script.read_bytes(), script, "exec"), program.__dict__)
 

@@ -14,13 +14,13 @@ import pytest
 
 from tests.docs.runner import compared
 from tests.integration.cli_place import Place
-from tests.warm import WarmParent, parent
+from tests.warm import NeedsFresh, WarmParent, ended_after, parent
 
 PROBE = """
 import asyncio, gc, json, os, random, resource, signal, sys, threading, warnings
 streams = (sys.stdin, sys.stdout, sys.stderr)
 print(json.dumps({
-    "arguments": sys.argv, "path": sys.path, "directory": os.getcwd(), "environment": dict(os.environ), "name": __name__, "file": __file__,
+    "arguments": sys.argv, "path": sys.path, "directory": os.getcwd(), "environment": dict(os.environ), "name": __name__, "file": globals().get("__file__"),
     "main": sys.modules["__main__"].__dict__ is globals(), "flags": str(sys.flags), "warnings": [str(each) for each in warnings.filters], "options": sys.warnoptions, "collects": gc.isenabled(),
     "streams": [[s.fileno(), s.mode, s.encoding, s.errors, s.isatty(), s.line_buffering, s.write_through] for s in streams],
     "originals": [sys.__stdin__ is sys.stdin, sys.__stdout__ is sys.stdout, sys.__stderr__ is sys.stderr],
@@ -78,6 +78,39 @@ def test_it_sees_what_a_fresh_process_sees(warm_parent: WarmParent, directory: P
     warm, fresh = both(warm_parent, directory, PROBE, *options, "program.py", "one", "--two", "ü")
     assert (warm.returncode, warm.stderr) == (0, "")
     assert warm.stdout == fresh.stdout
+
+
+def test_code_of_a_command_line_sees_what_it_sees_in_a_fresh_process(warm_parent: WarmParent, directory: Path) -> None:
+    warm, fresh = both(warm_parent, directory, "", "-c", PROBE, "one", "--two")
+    assert (warm.returncode, warm.stderr) == (0, "")
+    assert warm.stdout == fresh.stdout
+
+
+def test_what_needs_a_fresh_interpreter_is_not_given_one_unasked(warm_parent: WarmParent, directory: Path) -> None:
+    """Else a variable that a test does without would cost a second for each of its programs, and nobody would see it."""
+    (directory / "other.py").write_text("print('found')")
+    asked = {"directory": directory, "environment": {**os.environ, "PYTHONPATH": str(directory)}}
+    for arguments in (["-c", "import other"], ["-X", "dev", "-c", "import other"]):
+        with pytest.raises(NeedsFresh, match="import other"):
+            warm_parent.run(arguments, **asked)
+        assert warm_parent.run(arguments, **asked, fresh=True).stdout == "found\n"
+
+
+def test_one_that_is_at_work_is_spoken_to_and_heard(warm_parent: WarmParent, directory: Path) -> None:
+    source = (
+        "import os, signal\ndef told(*_):\n    print('told')\n    raise SystemExit(5)\n"
+        "signal.signal(signal.SIGTERM, told)\nprint(os.getpid(), flush=True)\nsignal.pause()"
+    )
+    with ended_after(warm_parent.start(["-c", source], directory=directory, environment=os.environ)) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == f"{program.pid}\n"
+        assert program.poll() is None
+        program.send_signal(signal.SIGTERM)
+        assert program.communicate(timeout=240) == ("told\n", "")
+        assert program.poll() == 5
+    with ended_after(warm_parent.start(["-c", source], directory=directory, environment=os.environ)) as program:
+        pass
+    assert program.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("way", ENDS)
