@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +14,8 @@ import pytest
 from recovery import Engine, errors
 from recovery.core.entries import Attempt, Intent, Observation, Settled
 from recovery.storage.migrate import migrate
-from tests.crash.children import PYTHON, surroundings
 from tests.crash.long_worker import LEASE, RUN, TERM, work
+from tests.warm import Program, WarmParent, ended_after
 
 PATIENCE_SECONDS = 60
 TERMINATE = (
@@ -24,25 +24,20 @@ TERMINATE = (
 
 
 @contextmanager
-def at_work(url: str, colour: str, directory: Path) -> Iterator[subprocess.Popen[str]]:
+def at_work(warm_parent: WarmParent, url: str, colour: str, directory: Path) -> Iterator[Program]:
     """A worker inside its effect."""
-    command = [*PYTHON, str(Path(__file__).with_name("long_worker.py")), url, colour]
-    worker = subprocess.Popen(
-        command, cwd=directory, env=surroundings({}), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
+    command = ["-W", "error", str(Path(__file__).with_name("long_worker.py")), url, colour]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RECOVERY_")}
+    with ended_after(warm_parent.start(command, directory=directory, environment=environment)) as worker:
         until = time.monotonic() + PATIENCE_SECONDS
         while not (directory / "begun").exists():
-            assert worker.poll() is None, worker.communicate()
+            assert worker.poll() is None, worker.communicate(timeout=PATIENCE_SECONDS)
             assert time.monotonic() < until
             time.sleep(0.01)
         yield worker
-    finally:
-        worker.kill()
-        worker.communicate()
 
 
-def ended(worker: subprocess.Popen[str], directory: Path) -> str:
+def ended(worker: Program, directory: Path) -> str:
     (directory / "go").touch()
     said, problems = worker.communicate(timeout=PATIENCE_SECONDS)
     assert worker.returncode == 0, problems
@@ -64,11 +59,11 @@ def check_once(url: str, directory: Path) -> None:
 
 @pytest.mark.parametrize(("colour", "store"), [("sync", "postgres_url"), ("async", "sqlite_url")])
 def test_an_effect_that_blocks_for_longer_than_its_lease_keeps_its_run(
-    tmp_path: Path, request: pytest.FixtureRequest, colour: str, store: str
+    tmp_path: Path, request: pytest.FixtureRequest, warm_parent: WarmParent, colour: str, store: str
 ) -> None:
     url = str(request.getfixturevalue(store))
     migrate(url)
-    with at_work(url, colour, tmp_path) as worker:
+    with at_work(warm_parent, url, colour, tmp_path) as worker:
         with (
             Engine(url, workflows=[work], lease=LEASE, wait_for_owner=1.25 * TERM) as other,
             pytest.raises(errors.LeaseUnavailable),
@@ -79,8 +74,10 @@ def test_an_effect_that_blocks_for_longer_than_its_lease_keeps_its_run(
 
 
 @pytest.mark.parametrize("colour", ["sync", "async"])
-def test_w10_connections_that_die_during_a_long_effect_are_made_anew(tmp_path: Path, postgres_url: str, colour: str) -> None:
-    with at_work(postgres_url, colour, tmp_path) as worker:
+def test_w10_connections_that_die_during_a_long_effect_are_made_anew(
+    tmp_path: Path, warm_parent: WarmParent, postgres_url: str, colour: str
+) -> None:
+    with at_work(warm_parent, postgres_url, colour, tmp_path) as worker:
         with psycopg.connect(postgres_url.replace("postgresql+psycopg", "postgresql"), autocommit=True) as connection:
             assert connection.execute(TERMINATE).fetchone() != (0,)
         assert ended(worker, tmp_path) == "done"

@@ -6,16 +6,16 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from recovery.clocks import read_boot_us
 from recovery.core.entries import Observation, Source, decode
 from recovery.core.errors import LeaseUnavailable
 from recovery.core.ids import Epoch
-from tests.crash.children import PYTHON, ROOT, started, surroundings
+from tests.crash.children import ROOT, started
 from tests.crash.stage import Stage
 from tests.crash.workflows import SERVICE
-from tests.warm import WarmParent
+from tests.warm import WarmParent, ended_after
 
 HOUR = 3600.0
 ROUNDS = 8
@@ -131,9 +131,9 @@ def test_a_process_frozen_inside_a_commit_holds_up_its_sqlite_file_until_it_is_k
         run.check_once()
 
 
-def test_of_two_recoverers_one_wins(stage: Stage) -> None:
+def test_of_two_recoverers_one_wins(stage: Stage, warm_parent: WarmParent) -> None:
     """Both are let go in front of the claim at the same moment, and the winner holds the run until the other has given up."""
-    with racers(stage) as (left, right):
+    with racers(stage, warm_parent) as (left, right):
         for _ in range(ROUNDS):
             story = stage.new_run("plain", "sync")
             assert story.work("run", "send.after:1").killed
@@ -157,41 +157,33 @@ def test_of_two_recoverers_one_wins(stage: Stage) -> None:
 class Racer:
     """A conversation with a `racer.py`."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._process = subprocess.Popen(
-            [*PYTHON, str(ROOT / "tests" / "crash" / "racer.py"), "--db", stage.url],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=surroundings({SERVICE: stage.inventory.url}),
-        )
+    def __init__(self, stage: Stage, warm_parent: WarmParent) -> None:
+        heard, said = os.pipe()
+        self._said = os.fdopen(said, "w")
+        environment = os.environ | {SERVICE: stage.inventory.url}
+        command = ["-W", "error", str(ROOT / "tests" / "crash" / "racer.py"), "--db", stage.url]
+        self._process = warm_parent.start(command, directory=ROOT, environment=environment, stdin=heard)
+        os.close(heard)
         self.pid = self._process.pid
 
     def say(self, line: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
+        self._said.write(f"{line}\n")
+        self._said.flush()
 
     def hear(self) -> str:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
     def end(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        try:
+        self._said.close()
+        with ended_after(self._process), suppress(subprocess.TimeoutExpired):
             self._process.wait(120)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(120)
-        self._process.stdout.close()
 
 
 @contextmanager
-def racers(stage: Stage) -> Iterator[tuple[Racer, Racer]]:
+def racers(stage: Stage, warm_parent: WarmParent) -> Iterator[tuple[Racer, Racer]]:
     with ExitStack() as both:
-        left, right = Racer(stage), Racer(stage)
+        left, right = Racer(stage, warm_parent), Racer(stage, warm_parent)
         both.callback(left.end)
         both.callback(right.end)
         yield left, right

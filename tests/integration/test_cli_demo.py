@@ -9,6 +9,7 @@ from urllib.parse import quote
 from docs.generate import DOCUMENTS
 from recovery.processes import identify
 from tests.integration.cli_place import Place
+from tests.warm.parent import DOOR
 
 
 def test_the_demo_holds_and_says_why(place: Place) -> None:
@@ -31,19 +32,27 @@ def test_the_demo_holds_and_says_why(place: Place) -> None:
     assert place.files() >= {kept}
 
 
+WITH_OTHER_STOCK = """#!/bin/bash
+exec {python} "${{@//FILTER-A=10/FILTER-A=11}}"
+"""
+DEMO = """
+import os, sys, tempfile
+from recovery.cli import main
+_, tempfile.tempdir, sys.executable, door, os.environ[door] = sys.argv  # all that it starts is forked
+sys.argv = ["recover", "demo"]
+main()
+"""
+
+
 def test_a_demo_whose_claims_do_not_hold_ends_non_zero(place: Place) -> None:
     """The service of this demo starts with other stock than the demo believes. What a demo that was killed has left is removed."""
     killed = place.directory / "tmp" / "recovery-demo-killed"
     killed.mkdir(parents=True)
     (killed / "owner.json").write_text(json.dumps(asdict(identify("")) | {"process_start": 1}))
-    (place.directory / "sitecustomize.py").write_text(
-        "import sys\n"
-        "if '-m' in sys.orig_argv and 'recovery.examples.inventory' in sys.orig_argv:\n"
-        "    sys.argv = [word.replace('FILTER-A=10', 'FILTER-A=11') for word in sys.argv]\n"
-        "    sys.orig_argv[:] = [word.replace('FILTER-A=10', 'FILTER-A=11') for word in sys.orig_argv]\n"
-    )
+    (python := place.directory / "python").write_text(WITH_OTHER_STOCK.format(python=place.parent.stand_ins() / "python"))
+    python.chmod(0o755)
     before = place.files()
-    ended = place.recover("demo", fresh=True, PYTHONPATH=str(place.directory), TMPDIR=str(killed.parent))
+    ended = place.run_python("-c", DEMO, str(killed.parent), str(python), DOOR, place.parent.door)
     assert list(killed.parent.iterdir()) == []
     assert place.files() == before
     assert ended.code == 70

@@ -14,6 +14,8 @@ from tests.architecture.source import ROOT
 from tests.integration.cli_place import Place
 
 S01 = ROOT / "scenarios" / "s01-lost-reply.yaml"
+SHORT = ROOT / "scenarios" / "s13-replayed-failure.yaml"
+"""What is told of its plays is told of all."""
 
 
 def test_scenarios_that_hold_are_one_line_each_and_a_count(place: Place) -> None:
@@ -74,7 +76,7 @@ def test_a_directory_without_scenarios_does_not_pass(place: Place, tmp_path: Pat
 def test_a_postgresql_database_of_ones_own_is_a_store_and_stays_as_it_was(
     place: Place, empty_postgres_url: str, option: str
 ) -> None:
-    shutil.copy(S01, place.directory / "one.yaml")
+    shutil.copy(SHORT, place.directory / "one.yaml")
     before = schemas(empty_postgres_url)
     ended = place.recover("replay", "one.yaml", option, empty_postgres_url)
     assert ended.code == 0, ended.out + ended.err
@@ -89,8 +91,8 @@ def schemas(url: str) -> list[tuple[str, ...]]:
 
 
 def test_the_count_says_what_was_played_on_each_store_in_each_colour(place: Place) -> None:
-    document = place.recover("replay", str(S01), "--json").document
+    document = place.recover("replay", str(SHORT), "--json").document
     plays = document["passed"] // 4
-    count = place.recover("replay", str(S01)).out.splitlines()[-1]
+    count = place.recover("replay", str(SHORT)).out.splitlines()[-1]
     each = ", ".join(f"{store} {colour} {plays} of {plays}" for store in ("memory", "sqlite") for colour in ("sync", "async"))
     assert count == f"{plays * 4} of {plays * 4} plays hold: {each}"

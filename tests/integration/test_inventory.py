@@ -7,9 +7,9 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import timedelta
 from threading import Barrier, Thread
 from typing import Any
@@ -44,11 +44,26 @@ FIRST = Reservation("1", "FILTER-A", 2)
 BRIEFLY = timedelta(milliseconds=100)
 
 
+Serve = Callable[..., AbstractContextManager[Inventory]]
+
+
 @pytest.fixture
-def inventory(empty_store_url: str, warm_parent: WarmParent) -> Iterator[Inventory]:
-    with ExitStack() as stack:
-        with warm_parent.starting():
-            running = stack.enter_context(serve(empty_store_url, {"FILTER-A": 10}))
+def serve_warm(warm_parent: WarmParent) -> Serve:
+    """`serve`, forked. Not for who kills it: that kills what stands in for it first."""
+
+    @contextmanager
+    def serve_warm(db: str, stock: Mapping[str, int], **more: Any) -> Iterator[Inventory]:
+        with ExitStack() as stack:
+            with warm_parent.starting():
+                running = stack.enter_context(serve(db, stock, **more))
+            yield running
+
+    return serve_warm
+
+
+@pytest.fixture
+def inventory(empty_store_url: str, serve_warm: Serve) -> Iterator[Inventory]:
+    with serve_warm(empty_store_url, {"FILTER-A": 10}) as running:
         yield running
 
 
@@ -254,9 +269,11 @@ def test_the_async_client_says_the_same(inventory: Inventory) -> None:
 # -- in the middle of things -------------------------------------------------------------------------------------------
 
 
-def test_while_the_first_request_is_open_everybody_else_is_told_that_it_is_in_flight(empty_store_url: str) -> None:
+def test_while_the_first_request_is_open_everybody_else_is_told_that_it_is_in_flight(
+    serve_warm: Serve, empty_store_url: str
+) -> None:
     with (
-        serve(empty_store_url, {"FILTER-A": 10}, pause="in-transaction", block=BRIEFLY) as inventory,
+        serve_warm(empty_store_url, {"FILTER-A": 10}, pause="in-transaction", block=BRIEFLY) as inventory,
         InventoryClient(inventory.url, timeout=timedelta(seconds=30)) as client,
         ThreadPoolExecutor(1) as pool,
     ):
@@ -274,10 +291,10 @@ def test_while_the_first_request_is_open_everybody_else_is_told_that_it_is_in_fl
         assert (inventory.stock("FILTER-A"), inventory.executions("reservation-1")) == (8, 1)
 
 
-def test_of_requests_that_come_together_whichever_is_held_is_waited_for(empty_store_url: str) -> None:
+def test_of_requests_that_come_together_whichever_is_held_is_waited_for(serve_warm: Serve, empty_store_url: str) -> None:
     """The first in its transaction keeps the other out, so a key of its own would be waited for in vain."""
     with (
-        serve(empty_store_url, {"FILTER-A": 10}, pause="in-transaction") as inventory,
+        serve_warm(empty_store_url, {"FILTER-A": 10}, pause="in-transaction") as inventory,
         InventoryClient(inventory.url, timeout=timedelta(seconds=30)) as client,
         ThreadPoolExecutor(2) as pool,
     ):
@@ -287,7 +304,7 @@ def test_of_requests_that_come_together_whichever_is_held_is_waited_for(empty_st
         assert [one.result(30).units for one in both] == [2, 2]
 
 
-def test_a_service_killed_before_its_commit_leaves_nothing_behind(empty_store_url: str) -> None:
+def test_a_service_killed_before_its_commit_leaves_nothing_behind(serve_warm: Serve, empty_store_url: str) -> None:
     with (
         serve(empty_store_url, {"FILTER-A": 10}, pause="in-transaction") as inventory,
         InventoryClient(inventory.url, timeout=timedelta(seconds=30)) as client,
@@ -297,14 +314,14 @@ def test_a_service_killed_before_its_commit_leaves_nothing_behind(empty_store_ur
         inventory.wait_until_paused("reservation-1")
         inventory.kill()
         assert isinstance(lost.exception(30), Unknown)
-    with serve(empty_store_url, {"FILTER-A": 10}) as inventory, InventoryClient(inventory.url) as client:
+    with serve_warm(empty_store_url, {"FILTER-A": 10}) as inventory, InventoryClient(inventory.url) as client:
         assert isinstance(client.look_up("reservation-1"), Absent)
         assert (inventory.stock("FILTER-A"), inventory.executions("reservation-1")) == (10, 0)
         assert reserve(client).units == 2
         assert inventory.executions("reservation-1") == 1
 
 
-def test_a_service_killed_after_its_commit_remembers(empty_store_url: str) -> None:
+def test_a_service_killed_after_its_commit_remembers(serve_warm: Serve, empty_store_url: str) -> None:
     with (
         serve(empty_store_url, {"FILTER-A": 10}, pause="after-commit") as inventory,
         InventoryClient(inventory.url, timeout=timedelta(seconds=30)) as client,
@@ -315,7 +332,7 @@ def test_a_service_killed_after_its_commit_remembers(empty_store_url: str) -> No
         assert inventory.stock("FILTER-A") == 8
         inventory.kill()
         assert isinstance(lost.exception(30), Unknown)
-    with serve(empty_store_url, {"FILTER-A": 10}) as inventory, InventoryClient(inventory.url) as client:
+    with serve_warm(empty_store_url, {"FILTER-A": 10}) as inventory, InventoryClient(inventory.url) as client:
         assert isinstance(found := client.look_up("reservation-1"), Applied)
         assert found.value == FIRST
         assert reserve(client) == FIRST
@@ -329,9 +346,9 @@ InventoryClient(sys.argv[1]).reserve("FILTER-A", 2, idempotency_key="reservation
 """
 
 
-def test_a_worker_killed_before_it_heard_is_answered_when_it_asks_again(empty_store_url: str) -> None:
+def test_a_worker_killed_before_it_heard_is_answered_when_it_asks_again(serve_warm: Serve, empty_store_url: str) -> None:
     """The canonical incident, without any recovery: the receipt is all there is."""
-    with serve(empty_store_url, {"FILTER-A": 10}, pause="after-commit") as inventory:
+    with serve_warm(empty_store_url, {"FILTER-A": 10}, pause="after-commit") as inventory:
         with subprocess.Popen([sys.executable, "-c", WORKER, inventory.url]) as worker:
             inventory.wait_until_paused("reservation-1")
             worker.kill()
@@ -344,9 +361,9 @@ def test_a_worker_killed_before_it_heard_is_answered_when_it_asks_again(empty_st
 # -- the process -------------------------------------------------------------------------------------------------------
 
 
-def test_sigterm_ends_the_service_in_order_with_a_request_held(empty_store_url: str) -> None:
+def test_sigterm_ends_the_service_in_order_with_a_request_held(serve_warm: Serve, empty_store_url: str) -> None:
     with (
-        serve(empty_store_url, {"FILTER-A": 10}, pause="after-commit") as inventory,
+        serve_warm(empty_store_url, {"FILTER-A": 10}, pause="after-commit") as inventory,
         InventoryClient(inventory.url, timeout=timedelta(seconds=30)) as client,
         ThreadPoolExecutor(1) as pool,
     ):
@@ -381,9 +398,9 @@ def until_refused(port: int) -> None:
             continue
 
 
-def test_a_restart_does_not_fill_the_shelves_again(sqlite_url: str) -> None:
+def test_a_restart_does_not_fill_the_shelves_again(serve_warm: Serve, sqlite_url: str) -> None:
     for left in (8, 6):
-        with serve(sqlite_url, {"FILTER-A": 10}) as inventory, InventoryClient(inventory.url) as client:
+        with serve_warm(sqlite_url, {"FILTER-A": 10}) as inventory, InventoryClient(inventory.url) as client:
             reserve(client, f"k{left}")
             assert inventory.stock("FILTER-A") == left
 

@@ -68,9 +68,10 @@ class WarmParent:
         directory: Path,
         environment: Mapping[str, str],
         fresh: bool = False,
+        stdin: int | None = None,
         stdout: int | None = None,
     ) -> Program:
-        """`subprocess.Popen` of a Python program, its output in pipes. `stdout`: where that goes, if not into a pipe.
+        """`subprocess.Popen` of a Python program, its output in pipes, and no input. `stdin`, `stdout`: descriptors in place of these.
 
         `fresh`: in an interpreter of its own. Raises: NeedsFresh where only that would do, so that none is started by accident.
         """
@@ -79,7 +80,7 @@ class WarmParent:
                 [sys.executable, *arguments],
                 cwd=directory,
                 env=environment,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if stdin is None else stdin,
                 stdout=subprocess.PIPE if stdout is None else stdout,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -88,7 +89,7 @@ class WarmParent:
         asking.connect(self.door)
         (out, to_out), (err, to_err) = os.pipe(), os.pipe()
         with Path(os.devnull).open("rb") as nothing:
-            streams = [nothing.fileno(), to_out if stdout is None else stdout, to_err]
+            streams = [nothing.fileno() if stdin is None else stdin, to_out if stdout is None else stdout, to_err]
             socket.send_fds(asking, [_request(arguments, directory, environment)], streams)
         os.close(to_out)
         os.close(to_err)
