@@ -21,7 +21,7 @@ from recovery.core.operations import Now, Use
 from recovery.crashpoints import around
 from recovery.definitions.listing import ReceiptRow
 from recovery.operators.claiming import keepable
-from recovery.ports import Evidence, Reading, Telling
+from recovery.ports import Evidence, Reading
 from recovery.storage.listing import listed
 
 KIND: Final = "restored"
@@ -81,16 +81,6 @@ async def declare(by: str, reason: str) -> Declared:
     unsettled = await Use(_unsettled)
     restoration = Restoration(by=by, reason=reason, at=moment(now_us), before=before, incarnation=holds)
     return Declared(restoration=restoration, unsettled=unsettled)
-
-
-def restorations(journal: Telling) -> list[Restoration]:
-    """Every declaration, oldest first, those included that were cut short before the incarnation rose."""
-    found = []
-    for item in journal.evidence(""):
-        if item.kind == KIND:
-            body = codec.loads(item.body)
-            found.append(Restoration(at=moment(item.at_us), **body))
-    return found
 
 
 async def unknown_keys(environment: str, scope: str, rows: Iterable[ReceiptRow]) -> list[Orphan]:

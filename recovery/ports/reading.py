@@ -60,10 +60,6 @@ class Reading(Protocol):
         is a run that is not there, that was forgotten, or of which something cannot be read or `take` refuses: whoever reads it
         by itself is told."""
 
-    def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
-        """The run row, all its journal rows in order, and its contracts by digest (JSON text), as one consistent snapshot: all at
-        once, and not verified."""
-
     def first_rows(self, run_ids: Sequence[str]) -> dict[str, Row]:
         """The first row of each of these runs, read committed; not verified. Left out is a run that is not there, or forgotten."""
 

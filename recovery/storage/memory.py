@@ -43,7 +43,7 @@ from recovery.ports import (
 )
 from recovery.storage.bell import Bell
 from recovery.storage.one_by_one import OneByOne
-from recovery.storage.portions import at_hand, in_one_piece, in_portions
+from recovery.storage.portions import at_hand, in_portions
 from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealed_words, sealing_of
 from recovery.storage.rooms import Room, subject_of
 from recovery.storage.rules import GOES_ON, check_rises, check_rows, first_taken, is_due, key_place, row_of, urgency, wants
@@ -235,9 +235,6 @@ class MemoryJournal(OneByOne):
             payloads = {digest: self._payloads[digest] for digest in there.payloads if digest in self._payloads}
             late = [kept for kept in self._evidence if kept.run_id == run_id]
         return take(Stored(self._namespace, self._incarnation, row, contracts, late, in_portions(rows), at_hand(payloads)))
-
-    def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
-        return self.stream(run_id, in_one_piece)
 
     def first_rows(self, run_ids: Sequence[str]) -> dict[str, Row]:
         with self._lock:

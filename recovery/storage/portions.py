@@ -9,16 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from recovery.core.chain import Raw, Row, raw, row_of
-from recovery.ports import RunRow, Stored
+from recovery.core.chain import Raw, Row, raw
 
 PORTION: Final = 1000
 """Rows that come at a time: what a reading needs in memory beside what it makes of them."""
-
-
-def in_one_piece(stored: Stored) -> tuple[RunRow, list[Row], dict[str, str]]:
-    """The run row, all its rows, and its contracts: for who takes them for what they are."""
-    return stored.run, [row_of(each) for portion in stored.portions for each in portion], stored.contracts
 
 
 def in_portions(rows: Iterable[Row]) -> Iterator[Sequence[Raw]]:

@@ -35,7 +35,6 @@ from recovery.storage import claiming, due, inbox, payloads, quotas, schedules, 
 from recovery.storage import statements as say
 from recovery.storage.bell import Bell
 from recovery.storage.database import Database
-from recovery.storage.portions import in_one_piece
 from recovery.storage.resting import opened_delivery, opened_message, sealed_message, sealed_words, sealing_of
 from recovery.storage.retry import persistently
 from recovery.storage.rules import check_rises, check_rows, goes_on, row_of
@@ -231,9 +230,6 @@ class SqlJournal:
                 return snapshots.read(connection, self.url, run_id, take)
 
         return self._read(taken, None)
-
-    def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
-        return self.stream(run_id, in_one_piece)
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         for member in batch:

@@ -43,7 +43,6 @@ from recovery.ports import (
 )
 from recovery.storage.one_by_one import OneByOne
 from recovery.storage.opening import glanced
-from recovery.storage.portions import in_one_piece
 from recovery.testing.clock import ManualClock
 from recovery.testing.footprints import row_text
 from recovery.testing.ledger import Claimed, Durable, RefusedAppend
@@ -191,9 +190,6 @@ class ProcessJournal(OneByOne):
             return take(stored._replace(portions=portions))
 
         return self._live().stream(run_id, noted)
-
-    def load(self, run_id: str) -> tuple[RunRow, list[Row], dict[str, str]] | None:
-        return self.stream(run_id, in_one_piece)
 
     def append(self, batch: Sequence[Append]) -> list[AppendResult]:
         if self._host.full:

@@ -116,7 +116,7 @@ def test_the_way_to_it_is_told() -> None:
         "async def go(self):\n    with around('evidence'), suppress(ValueError):\n        await to_thread(self.journal.add_evidence, e)",
         "async def go(new):\n    with around('open'):\n        return await Commit(new)",
         "def _put(journal):\n    journal.append([1])\n\ndef go(journal):\n    with around('open'):\n        _put(journal)",
-        "def go(rows, lock, journal):\n    rows.append(1)\n    lock.release()\n    journal.renew('r')\n    journal.load('r')",
+        "def go(rows, lock, journal):\n    rows.append(1)\n    lock.release()\n    journal.renew('r')\n    journal.find('r')",
     ],
 )
 def test_what_is_in_a_bracket_or_needs_none_is_allowed(allowed: str) -> None:

@@ -18,6 +18,7 @@ from recovery.storage import ahead, open_journal
 from recovery.storage.ahead import LEAST, MOST, Ahead
 from recovery.storage.sql import SqlJournal
 from recovery.storage.sqlite import SqliteDatabase
+from recovery.testing.pieces import in_one_piece
 from tests.conformance.blocking import together
 from tests.conformance.making import member, opened, row_after
 
@@ -69,7 +70,7 @@ def test_what_was_acknowledged_is_in_the_log_in_front_of_the_room(path: Path, tm
     shutil.copy(log_of(path), log_of(copied))
     found = open_journal(f"sqlite:///{copied}", create=False)
     for number in range(2):
-        loaded = found.load(f"run-{number}")
+        loaded = in_one_piece(found, f"run-{number}")
         assert loaded is not None
         assert len(loaded[1]) == 81
     for journal in (*writers, found):

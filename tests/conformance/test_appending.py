@@ -13,6 +13,7 @@ from recovery.core.ids import Epoch
 from recovery.core.resting import RestsFor
 from recovery.ports import Append, Appended, Evidence, Fenced, Journal, KeyClaim, KeyTaken, RunRow
 from recovery.storage import open_journal
+from recovery.testing.pieces import in_one_piece
 from tests.conformance.making import appended, claim_of, member, opened, owner, row_after, stored, verified
 
 # -- what an append writes ---------------------------------------------------------------------------------------------
@@ -26,7 +27,7 @@ def test_an_append_moves_the_run_and_stores_its_rows(journal: Journal) -> None:
     assert now == replace(
         run, head=3, head_digest=second.digest, status=Status.WAITING, reason="why", updated_at_us=2_000, next_look_us=9_000
     )
-    loaded = journal.load("run-1")
+    loaded = in_one_piece(journal, "run-1")
     assert loaded is not None
     assert loaded[0] == now
     assert loaded[1][1:] == [first, second]
@@ -51,7 +52,7 @@ def test_an_append_is_durable_on_return(store_url: str) -> None:
     first, second = open_journal(store_url), open_journal(store_url)
     append = member(opened(first))
     assert first.append([append]) == [Appended()]
-    loaded = second.load("run-1")
+    loaded = in_one_piece(second, "run-1")
     assert loaded is not None
     assert loaded[1][1:] == list(append.rows)
     first.close()
@@ -63,7 +64,7 @@ def test_loading_gives_the_contracts_of_the_run_by_digest(journal: Journal) -> N
     mine = appended(journal, member(mine, contracts=(("d1", '{"a":1}'), ("d2", '{"a":2}'))))
     appended(journal, member(other, contracts=(("d3", '{"a":3}'), ("d1", '{"a":1}'))))
     appended(journal, member(mine, contracts=(("d1", '{"a":1}'), ("d1", '{"a":1}'))))
-    loaded = [journal.load("mine"), journal.load("other")]
+    loaded = [in_one_piece(journal, "mine"), in_one_piece(journal, "other")]
     assert [found and found[2] for found in loaded] == [
         {"d1": '{"a":1}', "d2": '{"a":2}'},
         {"d1": '{"a":1}', "d3": '{"a":3}'},
@@ -337,7 +338,7 @@ def test_an_interrupt_in_the_middle_of_an_append_in_memory_leaves_nothing_half_w
     """Control-C may come between any two lines; a database rolls back, and dicts must be no worse."""
     journal = open_journal("memory://")
     append = member(opened(journal))
-    before = journal.load("run-1")
+    before = in_one_piece(journal, "run-1")
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -346,6 +347,6 @@ def test_an_interrupt_in_the_middle_of_an_append_in_memory_leaves_nothing_half_w
         patched.setattr("recovery.storage.memory.replace", interrupted)
         with pytest.raises(KeyboardInterrupt):
             journal.append([append])
-    assert journal.load("run-1") == before
+    assert in_one_piece(journal, "run-1") == before
     assert journal.append([append]) == [Appended()]
     assert journal.append([append]) == [Appended()], "the same append, said again"

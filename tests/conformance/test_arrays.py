@@ -14,6 +14,7 @@ from recovery.storage import open_journal
 from recovery.storage.arrays import Columns
 from recovery.storage.sql import SqlJournal
 from recovery.storage.staying import numbered
+from recovery.testing.pieces import in_one_piece
 from tests.conformance.making import claim_of, member, new_run, opened, row_after
 
 ODD = ["", "NULL", "{}", '"', "\\", ",", "'; --", "\x01\x1f\t\n", "ä \U0001f600 \u2028", "x" * 4095, "x" * 4096, "ä" * 70_000]
@@ -76,7 +77,7 @@ def test_a_batch_and_new_runs_are_said_on_the_connection_that_stays(journal: Sql
     assert journal.append(batch) == [Appended()] * len(batch)
     assert whom(journal) == [stays]
     for append in batch:
-        loaded = journal.load(append.run_id)
+        loaded = in_one_piece(journal, append.run_id)
         assert loaded is not None
         assert loaded[1][1:] == list(append.rows)
         assert loaded[2] == {"d1": "{}"}

@@ -20,6 +20,7 @@ from recovery.storage import open_journal
 from recovery.storage.sql import SqlJournal
 from recovery.storage.sqlite import SqliteDatabase
 from recovery.storage.turns import Turns
+from recovery.testing.pieces import in_one_piece
 from tests.conformance.blocking import in_thread, together, wait_for
 from tests.conformance.making import appended, claim_of, member, new_run, opened, owner, row_after, verified
 from tests.integration.cli_place import until
@@ -39,7 +40,7 @@ def test_one_of_many_openers_gets_the_run(journal: Journal) -> None:
     rows = together([partial(journal.open_run, new) for new in news])
     winners = [(new, row) for new, row in zip(news, rows, strict=True) if row is not None]
     assert len(winners) == 1
-    assert journal.load("run-1") == (winners[0][1], list(winners[0][0].rows), {})
+    assert in_one_piece(journal, "run-1") == (winners[0][1], list(winners[0][0].rows), {})
 
 
 def test_one_of_many_claimants_gets_the_run(journal: Journal) -> None:
@@ -113,7 +114,7 @@ def test_a_claimant_that_loads_after_its_claim_sees_all_that_was_acknowledged(jo
     assert seen is not None
     mine = journal.claim(seen, owner("bob"), lease_term_us=1, at_us=1)
     assert mine is not None
-    loaded = journal.load("run-1")
+    loaded = in_one_piece(journal, "run-1")
     assert loaded is not None
     assert loaded[0].head == writer.result(20)
     assert sound(journal) == loaded[0].head

@@ -19,6 +19,7 @@ from recovery.storage import open_journal
 from recovery.storage.batches import APPEND, appending
 from recovery.storage.postgres import PostgresDatabase
 from recovery.storage.sql import SqlJournal
+from recovery.testing.pieces import in_one_piece
 from tests.conformance.blocking import in_thread, wait_until_blocked_by
 from tests.conformance.making import appended, claim_of, member, opened, owner
 
@@ -171,7 +172,7 @@ def test_a_claim_waits_for_our_open_append_and_the_claimant_sees_it(stage: Stage
     claimed = waiting.result(20)
     assert claimed is not None
     assert (claimed.epoch.n, claimed.head) == (2, 2)
-    loaded = stage.journal.load("run-1")
+    loaded = in_one_piece(stage.journal, "run-1")
     assert loaded is not None
     assert loaded[1][1:] == list(append.rows)
     assert appended(stage.journal, member(loaded[0])).head == 3
@@ -210,7 +211,7 @@ def test_our_retry_queues_behind_the_old_backend_and_is_decided_by_it(stage: Sta
     wait_until_blocked_by(stage.watcher, stage.writer.info.backend_pid)
     getattr(stage.writer, end)()
     assert waiting.result(20) == [Appended()]
-    loaded = stage.journal.load("run-1")
+    loaded = in_one_piece(stage.journal, "run-1")
     assert loaded is not None
     assert loaded[1][1:] == list(append.rows)
 

@@ -20,6 +20,7 @@ from recovery.core.errors import StoreUnavailable
 from recovery.ports import Appended, Fenced, Journal, Payload, Wanted
 from recovery.storage import open_journal
 from recovery.storage.retry import ATTEMPTS_MAX
+from recovery.testing.pieces import in_one_piece
 from tests.conformance.making import claim_of, member, new_run, opened, owner, stored
 
 CHUNK = 1 << 16
@@ -116,7 +117,7 @@ def test_an_append_whose_acknowledgement_is_lost_is_there_once(proxy: Proxy, thr
     proxy.lose(COMMIT if len(keys) > 1 else b"fence AS (", lost)
     assert through.append([append]) == [Appended()]
     assert proxy.lost >= 1
-    loaded = through.load("run-1")
+    loaded = in_one_piece(through, "run-1")
     assert loaded is not None
     assert loaded[1][1:] == list(append.rows)
 
@@ -141,7 +142,7 @@ def test_an_opening_whose_acknowledgement_is_lost_returns_its_row(
     row = through.open_run(new)
     assert proxy.lost == 1
     assert row is not None
-    assert through.load("run-1") == (row, list(new.rows), {})
+    assert in_one_piece(through, "run-1") == (row, list(new.rows), {})
 
 
 def test_several_openings_whose_acknowledgement_is_lost_return_their_rows(proxy: Proxy, through: Journal) -> None:

@@ -31,6 +31,7 @@ from recovery.core.ids import Epoch
 from recovery.ports import Appended, Evidence, Journal
 from recovery.storage.migrate import migrate
 from recovery.storage.schema import VERSION
+from recovery.testing.pieces import in_one_piece
 from tests.conformance.blocking import in_thread, wait_for
 from tests.conformance.making import appended, member, opened, owner, row_after, verified
 from tests.postgres import PostgresServer
@@ -55,7 +56,7 @@ def _closed() -> Iterator[None]:
 EVERY_READ: dict[str, Callable[[Journal], object]] = {
     "find": lambda journal: journal.find("run-1"),
     "runs": lambda journal: journal.runs(),
-    "load": lambda journal: journal.load("run-1"),
+    "stream": lambda journal: in_one_piece(journal, "run-1"),
     "key_owner": lambda journal: journal.key_owner("a", "b", "c"),
     "evidence": lambda journal: journal.evidence("run-1"),
 }
@@ -378,7 +379,7 @@ def test_a_damaged_file_is_said_to_be_damaged(tmp_path: Path) -> None:
         content[offset] = 0xFF
     (tmp_path / "a.db").write_bytes(content)
     with pytest.raises(StoreDamaged, match="is damaged \\(its file is not well formed\\)") as damaged:
-        open_journal(f"sqlite:///{tmp_path}/a.db").load("run-1")
+        in_one_piece(open_journal(f"sqlite:///{tmp_path}/a.db"), "run-1")
     assert damaged.value.exit_code is ExitCode.CORRUPT
 
 

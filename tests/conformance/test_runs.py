@@ -11,6 +11,7 @@ from recovery.core.entries import Status
 from recovery.core.ids import Epoch
 from recovery.ports import Journal, Payload, RunRow
 from recovery.storage import open_journal
+from recovery.testing.pieces import in_one_piece
 from tests.conformance.making import appended, member, new_run, opened, owner, raise_incarnation, stored
 
 
@@ -71,7 +72,7 @@ def test_opening_stores_the_run_and_its_rows_owned_by_its_opener(journal: Journa
         updated_at_us=1_000,
         next_look_us=None,
     )
-    assert journal.load("run-1") == (row, list(new.rows), {})
+    assert in_one_piece(journal, "run-1") == (row, list(new.rows), {})
 
 
 def test_opening_gives_the_incarnation_of_the_database(journal: Journal) -> None:
@@ -126,7 +127,7 @@ def test_several_are_opened_at_once_each_with_its_rows(journal: Journal) -> None
     assert [row and (row.run_id, row.owner, row.epoch) for row in rows] == [(new.run_id, new.owner, Epoch(3, 1)) for new in batch]
     for new, row in zip(batch, rows, strict=True):
         assert row == journal.find(new.run_id)
-        there = journal.load(new.run_id)
+        there = in_one_piece(journal, new.run_id)
         assert there is not None
         assert there[1] == [*new.rows]
 
@@ -160,7 +161,7 @@ def test_repeating_the_opening_of_several_returns_their_rows(journal: Journal) -
 
 def test_an_unknown_run_is_none(journal: Journal) -> None:
     assert journal.find("nobody") is None
-    assert journal.load("nobody") is None
+    assert in_one_piece(journal, "nobody") is None
     assert journal.runs() == []
     assert journal.key_owner("inventory", "warehouse-1", "k") is None
     assert journal.evidence("nobody") == []
@@ -170,7 +171,7 @@ def test_first_rows_are_those_of_the_runs_that_have_any(journal: Journal) -> Non
     for name in ("a", "b", "c"):
         opened(journal, name)
     found = journal.first_rows(["a", "c", "unknown"])
-    assert found == {name: journal.load(name)[1][0] for name in ("a", "c")}  # type: ignore[index]  # they are there
+    assert found == {name: in_one_piece(journal, name)[1][0] for name in ("a", "c")}  # type: ignore[index]  # they are there
     assert journal.first_rows([]) == {}
 
 

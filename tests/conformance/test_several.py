@@ -14,7 +14,7 @@ from recovery.core.entries import Status
 from recovery.core.ids import Epoch
 from recovery.ports import Evidence, Fenced, Journal, Message, Owner, RunRow, Stub
 from recovery.storage import open_journal
-from recovery.storage.portions import in_one_piece
+from recovery.testing.pieces import in_one_piece, joined
 from tests.conformance.making import appended, member, opened, owner, raise_incarnation, verified
 
 TERM_US = 5_000_000
@@ -111,19 +111,19 @@ def test_each_is_loaded_as_by_itself(journal: Journal) -> None:
     journal.add_evidence(late("short"))
     journal.deliver(Message(run_id="spoken", kind="signal", name="s", body="{}", at_us=7, token="t"))
     came = journal.stream_many(
-        ["spoken", "long", "nobody", "short"], lambda stored: (in_one_piece(stored), stored.late, stored.spoken_to)
+        ["spoken", "long", "nobody", "short"], lambda stored: (joined(stored), stored.late, stored.spoken_to)
     )
     assert set(came) == {"spoken", "long", "short"}
     for run_id, stored in came.items():
-        loaded = journal.load(run_id)
+        loaded = in_one_piece(journal, run_id)
         assert loaded is not None
         assert stored == (loaded, journal.evidence(run_id), run_id == spoken.run_id)
-    assert journal.stream_many([], in_one_piece) == {}
+    assert journal.stream_many([], joined) == {}
 
 
 def test_nothing_is_claimed_or_loaded_in_a_database_that_is_not_there(store_url: str) -> None:
     journal = open_journal(store_url)
-    assert journal.stream_many(["run-1"], in_one_piece) == {}
+    assert journal.stream_many(["run-1"], joined) == {}
     journal.close()
 
 
@@ -152,5 +152,5 @@ def test_what_cannot_be_read_hides_no_other(tmp_path: Path, table: str, changes:
 def test_a_forgotten_run_is_not_loaded(journal: Journal) -> None:
     done = appended(journal, member(opened(journal, "done"), status=Status.COMPLETED))
     assert journal.forget(done, Stub("done", "d", "eve", "old", 9))
-    assert journal.stream_many(["done"], in_one_piece) == {}
+    assert journal.stream_many(["done"], joined) == {}
     assert claimed(journal, [done]) == []

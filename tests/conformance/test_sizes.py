@@ -5,6 +5,7 @@ from __future__ import annotations
 from recovery.ports import Appended, Fenced
 from recovery.storage import open_journal
 from recovery.storage.together import ROWS_MAX, whole
+from recovery.testing.pieces import in_one_piece
 from tests.conformance.making import claim_of, member, opened, row_after
 
 
@@ -22,7 +23,7 @@ def test_a_batch_of_any_size_writes_its_members_and_nothing_else(sqlite_url: str
         assert journal.append(batch) == [Appended()] * size
         assert {type(result) for result in journal.append([member(run, row_after(run, body="{}")) for run in runs])} == {Fenced}
         for run in runs:
-            loaded = journal.load(run.run_id)
+            loaded = in_one_piece(journal, run.run_id)
             assert loaded is not None
             assert [row.seq for row in loaded[1]] == [1, 2]
         owned = [journal.key_owner("inventory", "warehouse-1", run.run_id) is not None for run in runs]

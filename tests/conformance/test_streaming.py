@@ -8,17 +8,18 @@ from sqlalchemy.exc import OperationalError
 
 from recovery.ports import Journal, Stored
 from recovery.storage import open_journal
-from recovery.storage.portions import PORTION, in_one_piece
+from recovery.storage.portions import PORTION
+from recovery.testing.pieces import in_one_piece, joined
 from tests.conformance.making import appended, member, opened, row_after, verified
 
 
 def test_what_comes_is_of_the_moment_in_which_it_was_asked_for(journal: Journal) -> None:
     run = appended(journal, member(opened(journal)))
-    before = journal.load("run-1")
+    before = in_one_piece(journal, "run-1")
 
     def meanwhile(stored: Stored) -> object:
         appended(journal, member(run, contracts=(("c1", "{}"),)))
-        return in_one_piece(stored)
+        return joined(stored)
 
     assert journal.stream("run-1", meanwhile) == before
     assert journal.stream("run-1", verified) == 3

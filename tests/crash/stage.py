@@ -26,6 +26,7 @@ from recovery.examples.inventory.process import Inventory
 from recovery.ports import Journal
 from recovery.storage import open_journal
 from recovery.storage.reading import read
+from recovery.testing.pieces import in_one_piece
 from tests.crash.children import Child, Ended, Forked, Nursery, spoilt
 from tests.crash.worker import STOP, UNITS
 from tests.crash.workflows import KEYS, SCARCE, SERVICE, WORKFLOWS
@@ -132,7 +133,7 @@ class Story:
     # -- what must hold ------------------------------------------------------------------------------------------------
 
     def rows(self) -> list[Row]:
-        found = self.stage.journal.load(self.run_id)
+        found = in_one_piece(self.stage.journal, self.run_id)
         return found[1] if found else []
 
     def check_growth(self) -> None:

@@ -12,6 +12,7 @@ import pytest
 from recovery import Answer, Call, Engine, Environment, Found, Run, contracts, effect, workflow
 from recovery.crashpoints import POINTS, VARIABLE, hooked
 from recovery.storage import open_journal
+from recovery.testing.pieces import in_one_piece
 from tests.crash.test_points import DECLARED
 from tests.warm import WarmParent
 
@@ -52,7 +53,7 @@ def test_a_declaration_killed_there_is_made_by_the_next_one(
     with hooked(kill), Engine(store_url, workflows=[order]) as engine, pytest.raises(Gone):
         engine.run("r", order)
     journal = open_journal(store_url)
-    before = journal.load("r")
+    before = in_one_piece(journal, "r")
     declaring = ["-m", "recovery", "restored", "--db", store_url, "--by", "kim", "--reason", "disk failed"]
     ended = warm_parent.run(declaring, directory=tmp_path, environment=os.environ | {VARIABLE: point})
     assert ended.returncode == -signal.SIGKILL, ended.stderr
@@ -60,7 +61,7 @@ def test_a_declaration_killed_there_is_made_by_the_next_one(
     assert (raised, noted) == (point == "incarnation.after", point != "restored.before")
     warm_parent.run(declaring, directory=tmp_path, environment=os.environ).check_returncode()
     assert journal.incarnation() > 0
-    assert journal.load("r") == before
+    assert in_one_piece(journal, "r") == before
     with Engine(store_url, workflows=[order]) as engine:
         assert engine.recover("r").result() == "R1"
     journal.close()

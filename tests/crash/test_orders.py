@@ -19,6 +19,7 @@ from recovery.core.entries import Override
 from recovery.core.errors import ExitCode
 from recovery.crashpoints import POINTS, hooked
 from recovery.storage.reading import read
+from recovery.testing.pieces import in_one_piece
 from tests.crash.children import started
 from tests.crash.orders import HOLD, ORDERS, WHO, Order
 from tests.crash.orders_app import LONG_AGO, settle_long_ago
@@ -127,13 +128,15 @@ def test_a_forgetting_is_whole_or_not_there(stage: Stage, side: str) -> None:
     story = stage.new_run("plain", "sync")
     run_id, journal = story.run_id, stage.journal
     settle_long_ago(Engine(journal), run_id, LONG_AGO)
-    whole = journal.load(run_id)
+    whole = in_one_piece(journal, run_id)
     assert whole is not None
     assert story.ordered(["forget", "{run}", *WHO], f"forget.{side}").killed
-    assert (journal.load(run_id) == whole, journal.stub(run_id) is None) == ((True, True) if side == "before" else (False, False))
+    assert (in_one_piece(journal, run_id) == whole, journal.stub(run_id) is None) == (
+        (True, True) if side == "before" else (False, False)
+    )
     code = CliRunner().invoke(cli.app, story.typed(["forget", "{run}", *WHO])).exit_code
     assert code == (2 if side == "after" else 0)
-    loaded = journal.load(run_id)
+    loaded = in_one_piece(journal, run_id)
     assert loaded is not None
     assert loaded[1] == []
     assert journal.stub(run_id) is not None
@@ -163,7 +166,7 @@ def test_a_fork_is_there_whole_or_not_at_all(stage: Stage, point: str) -> None:
     found = stage.journal.find(f"{story.run_id}-fork")
     assert (found is None) is (point == "open.before")
     assert given(story, words) == 0
-    row, rows, _ = stage.journal.load(f"{story.run_id}-fork") or pytest.fail("no fork")
+    row, rows, _ = in_one_piece(stage.journal, f"{story.run_id}-fork") or pytest.fail("no fork")
     assert [(each.kind, each.step) for each in rows[:2]] == [("opened", ""), ("override", "")]
     assert row.status.value == "queued"
     assert given(story, ["--run-id", f"{story.run_id}-fork"]) == 0

@@ -13,6 +13,7 @@ from recovery.storage import open_journal
 from recovery.storage.migrate import migrate
 from recovery.storage.opening import digests_of
 from recovery.storage.sql import SqlJournal
+from recovery.testing.pieces import in_one_piece
 from tests.crash.payload_worker import LARGE, engine, report
 from tests.warm import WarmParent
 
@@ -40,7 +41,7 @@ def check_stored(url: str, run_ids: list[str]) -> None:
         bytes_of = set(connection.execute(sa.text("SELECT digest FROM payload")).scalars())
     referred: set[tuple[str, str]] = set()
     for run_id in run_ids:
-        loaded = journal.load(run_id)
+        loaded = in_one_piece(journal, run_id)
         if loaded is not None:
             referred |= {(run_id, digest) for digest in digests_of(loaded[1])}
     assert {tuple(link) for link in links} == referred

@@ -11,6 +11,7 @@ from recovery import Call, Engine, Run, contracts, effect, workflow
 from recovery.core.entries import Observation, Source, decode
 from recovery.core.errors import FencedOut
 from recovery.ports import Journal
+from recovery.testing.pieces import in_one_piece
 from tests.crash.silence import silent
 
 WAIT_SECONDS = 30
@@ -41,13 +42,13 @@ def test_a_superseded_thread_appends_nothing_and_leaves_one_piece_of_evidence(jo
         stale: Future[int] = pool.submit(engine.run, "run-1", pay)
         assert under_way.wait(WAIT_SECONDS)
         assert engine.recover("run-1").result() == 7
-        before = journal.load("run-1")
+        before = in_one_piece(journal, "run-1")
         overtaken.set()
         refused = stale.exception(WAIT_SECONDS)
         assert isinstance(refused, FencedOut)
         assert refused.ours == "0.1"
         assert refused.epoch == "0.2"
-        assert journal.load("run-1") == before
+        assert in_one_piece(journal, "run-1") == before
         assert len(set(calls)) == 1  # one key, which the environment sees twice and executes once
 
         for _ in range(2):  # whoever asks again gets the outcome, and the evidence is not doubled
@@ -56,4 +57,4 @@ def test_a_superseded_thread_appends_nothing_and_leaves_one_piece_of_evidence(jo
         observation = decode(kept.kind, json.loads(kept.body))
         assert isinstance(observation, Observation)
         assert (observation.source, str(kept.epoch), observation.answer.value) == (Source.LATE, "0.1", 7)
-        assert journal.load("run-1") == before
+        assert in_one_piece(journal, "run-1") == before

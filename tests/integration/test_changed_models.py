@@ -12,6 +12,7 @@ from recovery import AsyncEngine, AsyncRun, Call, Engine, Environment, Run, effe
 from recovery.core.entries import Decision, Intent
 from recovery.ports import Journal
 from recovery.storage import open_journal
+from recovery.testing.pieces import in_one_piece
 
 from .world import QUICK, TIMEOUT, AnyWorkflow, Killed, keyed
 
@@ -93,14 +94,14 @@ def recorded(journal: Journal, colour: str) -> None:
 @pytest.mark.parametrize("colour", ["sync", "async"])
 def test_a_run_goes_on_with_values_of_an_older_version(colour: str, journal: Journal) -> None:
     recorded(journal, colour)
-    rows = journal.load("r")[1]  # type: ignore[index]  # it is there
+    rows = in_one_piece(journal, "r")[1]  # type: ignore[index]  # it is there
     flow = booking(Plan2, colour=colour, die=False)
     engine = engine_of(journal, flow)
     assert [fit.fits for fit in finished(engine.check()).fits] == [True]
     came = Plan2(sku="A", units=2, urgent=False)
     assert finished(engine.recover("r")).result() == came
     assert SENT == ["k"]
-    assert journal.load("r")[1][: len(rows)] == rows  # type: ignore[index]
+    assert in_one_piece(journal, "r")[1][: len(rows)] == rows  # type: ignore[index]
     assert finished(engine.get("r")).result() == came
     assert finished(engine.run("r", flow, came)) == came  # the same input, in today's form
 
@@ -162,11 +163,11 @@ def test_a_value_that_nothing_brings_up_to_date_names_its_entry_and_changes_noth
 
     order.__annotations__ = {"run": Run, "plan": reader["input"], "return": None}
     flow = workflow(name="order")(order)
-    rows = journal.load("r")[1]  # type: ignore[index]
+    rows = in_one_piece(journal, "r")[1]  # type: ignore[index]
     with pytest.raises(errors.ValueUnreadable, match=f"entry {seq}, .*at {path}.*nothing brings version 1 up to 2") as refused:
         engine_of(journal, flow).recover("r")
     assert refused.value.seq == seq
     assert "@versioned" in str(refused.value)
-    assert journal.load("r")[1] == rows  # type: ignore[index]
+    assert in_one_piece(journal, "r")[1] == rows  # type: ignore[index]
     [fit] = engine_of(journal, flow).check().fits
     assert isinstance(fit.error, errors.ValueUnreadable)

@@ -23,6 +23,7 @@ from recovery.storage.reading import whole as whole_of
 from recovery.storage.schema import journal as table
 from recovery.storage.schema import run as run_table
 from recovery.storage.sql import SqlJournal
+from recovery.testing.pieces import in_one_piece
 from tests.benchmarks.building import built
 from tests.integration.counted_steps import many, sent, step
 
@@ -76,7 +77,7 @@ PLACES = [1, PORTION, PORTION + 1, ROWS]
 
 
 def stored(journal: Journal) -> dict[int, Row]:
-    loaded = journal.load("long")
+    loaded = in_one_piece(journal, "long")
     assert loaded is not None
     return {row.seq: row for row in loaded[1]}
 
@@ -143,7 +144,7 @@ def test_a_broken_chain_is_told_before_what_was_wrong_in_front_of_it() -> None:
     journal = MemoryJournal("namespace")
     with Engine(journal, workflows=[many]) as engine:
         engine.run("long", many, 2)
-    found = journal.load("long")
+    found = in_one_piece(journal, "long")
     kept = journal.stream("long", lambda coming: coming._replace(portions=()))
     assert found is not None
     assert kept is not None

@@ -38,6 +38,7 @@ from recovery.storage import contents, open_journal
 from recovery.storage.memory import MemoryJournal
 from recovery.storage.reading import legible, read
 from recovery.storage.sql import SqlJournal
+from recovery.testing.pieces import in_one_piece
 from recovery.vaults import Vault
 from tests.conformance.making import stored
 
@@ -216,7 +217,7 @@ def test_a_run_that_began_under_the_old_key_goes_on_under_the_new_one(journal: J
 
 
 def _keys_of(journal: Journal, run_id: str) -> set[str]:
-    loaded = journal.load(run_id)
+    loaded = in_one_piece(journal, run_id)
     assert loaded is not None
     return {key for row in loaded[1] for key in re.findall(r'"\$sealed":\{"key":"(\w+)"', row.body)}
 
@@ -364,7 +365,7 @@ def test_a_ciphertext_cannot_be_moved_even_by_who_computes_the_chain_again(sqlit
     namespace = journal.namespace()
 
     def forged(change: Any) -> None:
-        loaded = journal.load("a")
+        loaded = in_one_piece(journal, "a")
         assert loaded is not None
         bodies = [codec.loads(row.body) for row in loaded[1]]
         change(bodies)
@@ -380,8 +381,8 @@ def test_a_ciphertext_cannot_be_moved_even_by_who_computes_the_chain_again(sqlit
             file.execute("UPDATE run SET head_digest = ? WHERE run_id = 'a'", (previous,))
             file.commit()
 
-    whole = journal.load("a")
-    other = journal.load("b")
+    whole = in_one_piece(journal, "a")
+    other = in_one_piece(journal, "b")
     assert whole is not None
     assert other is not None
     theirs = [codec.loads(row.body) for row in other[1]]

@@ -18,6 +18,7 @@ from recovery.storage import open_journal
 from recovery.storage.exported import exported
 from recovery.testing import replay_journal
 from recovery.testing.inline import Program, inline_workflow
+from recovery.testing.pieces import in_one_piece
 from recovery.testing.steps import Step
 
 from .world import QUICK, TIMEOUT, AnyWorkflow, Killed, Shop, keyed, once
@@ -128,11 +129,11 @@ def test_each_kind_of_change_is_named_with_the_first_entry_that_does_not_fit_and
     change, shop, journal = CHANGES[name], Shop(), open_journal("memory://")
     recorded(journal, shop, change.old, colour)
     new = defined(shop, change.new if name == "removed-at-the-end" else [*change.new, LAST], colour)
-    sent, before = dict(shop.sent), journal.load("r")
+    sent, before = dict(shop.sent), in_one_piece(journal, "r")
 
     found: Checked = finished(engine_of(journal, new).check())
     [from_text] = replay_journal(new, exported(journal, "r"))
-    assert journal.load("r") == before
+    assert in_one_piece(journal, "r") == before
     for fit in (*found.fits, from_text):
         assert isinstance(fit.error, errors.Diverged)
         told(fit.error, change)
@@ -367,13 +368,13 @@ def test_a_replay_does_nothing_whatever_the_code_has_become(verb: str) -> None:
 
     with pytest.raises(Touched):
         Engine(journal).run("r", ordering(touched))
-    before = journal.load("r"), journal.inbox("r"), journal.runs()
+    before = in_one_piece(journal, "r"), journal.inbox("r"), journal.runs()
     flow = ordering(VERBS[verb])
     [fit] = Engine(journal, workflows=[flow, other]).check().fits
     assert (fit.fits, fit.error) == (True, None)
     assert fit.then
     assert replay_journal([flow, other], exported(journal, "r"))[0].fits
-    assert (journal.load("r"), journal.inbox("r"), journal.runs()) == before
+    assert (in_one_piece(journal, "r"), journal.inbox("r"), journal.runs()) == before
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -390,9 +391,9 @@ def test_a_run_that_has_ended_fits_no_code_that_would_do_more(verb: str) -> None
         return order
 
     Engine(journal).run("r", ordering(lambda _run: None))
-    before = journal.load("r"), journal.inbox("r"), journal.runs()
+    before = in_one_piece(journal, "r"), journal.inbox("r"), journal.runs()
     [fit] = Engine(journal, workflows=[ordering(VERBS[verb]), other]).check(settled=True).fits
     assert fit.fits is (verb in {"patched", "publish"}), fit.error
     if not fit.fits:
         assert isinstance(fit.error, errors.Diverged)
-    assert (journal.load("r"), journal.inbox("r"), journal.runs()) == before
+    assert (in_one_piece(journal, "r"), journal.inbox("r"), journal.runs()) == before

@@ -17,6 +17,7 @@ from recovery.storage import open_journal
 from recovery.storage.exported import exported
 from recovery.storage.reading import read
 from recovery.testing import replay_journal
+from recovery.testing.pieces import in_one_piece
 
 from .world import QUICK, AnyWorkflow, Killed, Shop, keyed
 
@@ -125,10 +126,10 @@ def test_the_order_is_recorded_and_holds_on_every_store(journal: Journal) -> Non
         return Migrated({"c#1": "c#1", "B#1": "B#1"}, dropped=["a#1"])
 
     with engine_of(journal, first, second) as engine:
-        before = journal.load("r")
+        before = in_one_piece(journal, "r")
         plan = engine.plan_version("r")
         assert (plan.steps, plan.dropped) == ({"c#1": "c#1", "B#1": "B#1"}, ("a#1",))
-        assert journal.load("r") == before
+        assert in_one_piece(journal, "r") == before
         engine.change_version("r", by="ann", reason="fewer steps")
         assert set(seen) == {("a#1", "B#1", "c#1")}
         [order] = [entry for entry in engine.history("r") if isinstance(entry, Override)]
@@ -225,10 +226,10 @@ def test_a_migration_that_is_not_whole_is_refused_and_nothing_is_written(name: s
     recorded(journal, shop, old)
     second = ordering(shop, new, "2")
     second.migrates(from_version="1")(migration)
-    rows = journal.load("r")[1]  # type: ignore[index]  # it is there
+    rows = in_one_piece(journal, "r")[1]  # type: ignore[index]  # it is there
     with pytest.raises(errors.OverrideRefused, match=problem):
         engine_of(journal, second).change_version("r", by="ann", reason="x")
-    assert journal.load("r")[1] == rows  # type: ignore[index]
+    assert in_one_piece(journal, "r")[1] == rows  # type: ignore[index]
 
 
 def test_a_run_is_moved_only_where_it_can_be() -> None:
@@ -237,7 +238,7 @@ def test_a_run_is_moved_only_where_it_can_be() -> None:
     second, other = ordering(shop, "BA", "2"), ordering(shop, "BA", "3")
     other.migrates(from_version="1")(by({"A#1": "A#1", "B#1": "B#1"}))
     engine = engine_of(journal, first, second, other)
-    rows = journal.load("r")[1]  # type: ignore[index]
+    rows = in_one_piece(journal, "r")[1]  # type: ignore[index]
     for version, problem in (
         ("1", "it goes by version '1' already"),
         ("2", "has no migration from version '1'"),
@@ -250,7 +251,7 @@ def test_a_run_is_moved_only_where_it_can_be() -> None:
     with pytest.raises(errors.Diverged) as diverged:  # the new code asks for B first
         engine.change_version("r", by="ann", reason="x")
     assert (diverged.value.seq, diverged.value.attempted) == (2, "step B#1")
-    assert journal.load("r")[1] == rows  # type: ignore[index]
+    assert in_one_piece(journal, "r")[1] == rows  # type: ignore[index]
     for version in ("1", "2"):
         with pytest.raises(errors.DefinitionError):
             other.migrates(from_version="1" if version == "1" else "3")(by({}))

@@ -22,6 +22,7 @@ from recovery.storage.memory import MemoryJournal
 from recovery.storage.reading import read
 from recovery.storage.resting import INLINE_MAX
 from recovery.storage.sql import SqlJournal
+from recovery.testing.pieces import in_one_piece
 
 LARGE = "v" * 100_000
 KEYED = contracts.Keyed(window=timedelta(days=1))
@@ -91,7 +92,7 @@ def desk(request: pytest.FixtureRequest, journal: Journal) -> Desk:
 
 
 def bodies(journal: Journal) -> list[str]:
-    loaded = journal.load("r")
+    loaded = in_one_piece(journal, "r")
     assert loaded is not None
     return [row.body for row in loaded[1]]
 

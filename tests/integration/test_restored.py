@@ -23,6 +23,7 @@ from recovery import (
     ReceiptRow,
     Run,
     Status,
+    codec,
     contracts,
     effect,
     errors,
@@ -33,7 +34,7 @@ from recovery.core.entries import Settled
 from recovery.core.errors import ExitCode
 from recovery.core.policy import Budget
 from recovery.crashpoints import hooked
-from recovery.engine.restoring import restorations
+from recovery.engine.restoring import KIND
 from recovery.ports import Journal
 from recovery.storage import open_journal
 from recovery.storage.memory import MemoryJournal
@@ -127,7 +128,9 @@ def test_a_declaration_names_who_and_why_and_which_runs_it_is_about(journal: Jou
     assert said.unsettled == ("r",)
     assert said.restoration.before == 0
     assert said.restoration.incarnation == clock.wall_us() // 1_000_000 == journal.incarnation()
-    assert restorations(journal) == [said.restoration]
+    [note] = journal.evidence("")
+    kept = {"by": "kim", "reason": "disk failed", "before": 0, "incarnation": said.restoration.incarnation}
+    assert (note.kind, note.at_us, codec.loads(note.body)) == (KIND, clock.wall_us(), kept)
 
 
 def test_two_restores_of_one_backup_have_epochs_of_their_own() -> None:

@@ -228,8 +228,8 @@ def test_what_was_undone_and_forgotten_is_not_undone_again(shelf: Shelf, engine:
 
 def test_a_saga_keeps_what_it_may_undo(shelf: Shelf, engine: Engine) -> None:
     read: list[str] = []
-    load = engine.journal.load
-    engine.journal.load = lambda run_id: (read.append(run_id), load(run_id))[1]  # type: ignore[method-assign]  # looks on, and changes nothing
+    stream = engine.journal.stream
+    engine.journal.stream = lambda run_id, take: (read.append(run_id), stream(run_id, take))[1]  # type: ignore[method-assign]  # looks on, and changes nothing
     engine.run("r", undone_behind_a_saga)
     assert shelf.done == ["take 0", "take 1", "take 2", "give 2", "give 1", "give 0", "take 3"]
     assert read == []

@@ -11,6 +11,7 @@ from recovery.core.chain import Row
 from recovery.core.machine import Machine
 from recovery.errors import NotExecuted
 from recovery.testing import ManualClock
+from recovery.testing.pieces import in_one_piece
 
 DAY = timedelta(hours=24)
 
@@ -69,7 +70,7 @@ def journal(riding: Riding | None) -> list[tuple[str, str, str]]:
 
 
 def rows_of(engine: Engine) -> list[Row]:
-    loaded = engine.surroundings().journal.load("one")
+    loaded = in_one_piece(engine.surroundings().journal, "one")
     assert loaded is not None
     return list(loaded[1])
 

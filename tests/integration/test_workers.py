@@ -24,6 +24,7 @@ from recovery.engine.working import Worker, Working
 from recovery.operators.quarantining import Deaths
 from recovery.ports import Journal, Owner
 from recovery.reconciler import carry
+from recovery.testing.pieces import in_one_piece
 from tests.integration.cli_place import until
 
 GATES: dict[str, threading.Event] = {}
@@ -451,7 +452,7 @@ def test_a_run_that_its_owner_settled_between_a_look_and_a_claim_is_not_settled_
     do(engine.enqueue(bound(engine, "a"), run_id="a"))
     with working(engine, replace(FAST, until_idle=True)) as (_, told):
         told.until("brought on", run_id="a", status="completed")
-    seen, before = journal.find("a"), journal.load("a")
+    seen, before = journal.find("a"), in_one_piece(journal, "a")
     assert seen is not None
     assert before is not None
     claimed = journal.claim(seen, Owner("another worker"), lease_term_us=30_000_000, at_us=seen.updated_at_us)
@@ -459,7 +460,7 @@ def test_a_run_that_its_owner_settled_between_a_look_and_a_claim_is_not_settled_
     hands = crew(engine, 1, Patience(None), lambda: False)
     came = hands.start(partial(carry, engine.world(), Taken(claimed))).result(60)
     hands.close()
-    after = journal.load("a")
+    after = in_one_piece(journal, "a")
     assert after is not None
     assert (came.status, came.value, after[1], SENT) == (Status.COMPLETED, "posted a", before[1], ["a"])
 

@@ -17,6 +17,7 @@ from recovery.core.entries import Decision, Intent, OutcomeKind, Settled, Status
 from recovery.core.errors import RecoveryError
 from recovery.crashpoints import hooked
 from recovery.storage.reading import Loaded, read
+from recovery.testing.pieces import in_one_piece
 from tests.crash.mixed import APART, KINDS, MIXED
 from tests.crash.stage import SENDING
 from tests.crash.workflows import SCARCE, SKU
@@ -137,12 +138,12 @@ def _doubtful(play: Play, loaded: Loaded, books: Sequence[Booked]) -> Iterator[s
 
 def _again(played: Played, place: Place) -> Iterator[str]:
     """I7: recovering once more appends and sends nothing. A settled run is asked for here; one in doubt was claimed by a process."""
-    before = place.journal.load(played.run_id)
+    before = in_one_piece(place.journal, played.run_id)
     passed: list[str] = played.once_more.passages if played.once_more else []
     if played.once_more is None:
         with hooked(passed.append):
             Engine(place.journal, workflows=MIXED["sync"].values()).recover(played.run_id)
-    after = place.journal.load(played.run_id)
+    after = in_one_piece(place.journal, played.run_id)
     assert before is not None
     assert after is not None
     wrote = [point for point in passed if point.startswith("append") or point in SENDING]

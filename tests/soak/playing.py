@@ -17,6 +17,7 @@ from threading import Timer
 from recovery import Engine
 from recovery.core.chain import Row
 from recovery.crashpoints import VARIABLE
+from recovery.testing.pieces import in_one_piece
 from tests.crash.children import Ended, Started
 from tests.crash.mixed import ANSWER, ASKED
 from tests.crash.worker import ANY, KILL, PLACE, STOP
@@ -46,7 +47,7 @@ class Played:
 
     def look(self, place: Place) -> None:
         """What was durable stays, in front of what has come."""
-        found = place.journal.load(self.run_id)
+        found = in_one_piece(place.journal, self.run_id)
         rows = found[1] if found else []
         self.shrunk |= rows[: len(self._durable)] != self._durable
         self._durable = rows

@@ -11,6 +11,7 @@ from typing import Any
 from recovery.core.errors import RecoveryError
 from recovery.ports import Journal
 from recovery.storage.reading import Whole, read
+from recovery.testing.pieces import in_one_piece
 from recovery.testing.promises import broken
 from recovery.testing.stage import Stage
 
@@ -48,7 +49,7 @@ class Judge:
 
 
 def _rows_of(journal: Journal, run_id: str) -> Any:
-    there = journal.load(run_id)
+    there = in_one_piece(journal, run_id)
     assert there is not None, "a run that is listed is there"
     row, rows, contracts = there
     return (

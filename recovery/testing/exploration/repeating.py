@@ -16,6 +16,7 @@ from recovery.ports import Journal
 from recovery.storage.memory import MemoryJournal
 from recovery.testing.casting import Cast
 from recovery.testing.moves import Move
+from recovery.testing.pieces import in_one_piece
 from recovery.testing.scenario import Scenario
 from recovery.testing.shelves import shelf
 from recovery.testing.stage import Failed, Stage
@@ -83,7 +84,7 @@ def _came(scenario: Scenario, cast: Cast, is_async: bool, timeline: Timeline, jo
         except Failed as failed:
             return failed.problems
         runs = [row.run_id for row in journal.runs()]
-        loaded = [there for run_id in runs if (there := journal.load(run_id)) is not None]
+        loaded = [there for run_id in runs if (there := in_one_piece(journal, run_id)) is not None]
         return [
             (row.run_id, row.status.value, str(row.epoch), [(each.seq, each.kind, each.token, each.digest) for each in rows], late)
             for row, rows, _ in loaded

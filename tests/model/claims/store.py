@@ -18,7 +18,7 @@ from recovery.core.ids import ROOT, Epoch
 from recovery.ports import Append, AppendResult, Evidence, Journal, NewRun, Owner, RunRow
 from recovery.ports import Stored as AsStored
 from recovery.storage.memory import MemoryJournal, _Run
-from recovery.storage.portions import in_one_piece
+from recovery.testing.pieces import joined
 from tests.model.claims.workers import LEASE, RUN, owner_of
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ METHODS: Final = (*WRITES, "find")  # and `stream`
 
 def as_it_stands(stored: AsStored) -> tuple[Any, ...]:
     """A run as a store gives it, with what stands outside its chain."""
-    return (*in_one_piece(stored), stored.late, stored.incarnation)
+    return (*joined(stored), stored.late, stored.incarnation)
 
 
 class Store(MemoryJournal):

@@ -15,6 +15,7 @@ from recovery.ports import Owner, RunRow
 from recovery.storage import statements as say
 from recovery.storage.schema import contract, evidence, journal, key, meta, run, run_contract
 from recovery.storage.sql import SqlJournal
+from recovery.testing.pieces import in_one_piece
 from tests.model.claims.moves import Protocol, Setting
 from tests.model.claims.store import EMPTY, NAMESPACE, Call, Store, Stored
 from tests.model.claims.workers import RUN
@@ -82,7 +83,7 @@ def put(there: SqlJournal, stored: Stored) -> None:
 
 def held_in(there: SqlJournal) -> Any:
     """Everything that the database holds, as far as a state in memory says it."""
-    loaded = there.load(RUN)
+    loaded = in_one_piece(there, RUN)
     if loaded is None:
         return as_held(EMPTY._replace(incarnation=there.incarnation()))
     row, rows, contracts = loaded
