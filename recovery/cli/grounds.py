@@ -21,7 +21,7 @@ _LIKE_A_NAME: Final = re.compile(r"[~.].*|.*/.*|[^@]*\.[a-z][a-z0-9]{0,4}", re.I
 
 
 def grounds(said: str) -> str:
-    """The evidence itself: of a file its name and content. Raises BadParameter where a file is meant that cannot be read."""
+    """The evidence itself: of a file its name and content. Raises BadParameter where a file is meant that cannot be read, or is too large."""
     if said.startswith(TEXT):
         return said.removeprefix(TEXT)
     if not said.strip():  # told by whoever gives the order
@@ -29,7 +29,7 @@ def grounds(said: str) -> str:
     path = Path(said)
     try:
         with path.open("rb") as file:  # a pipe of the shell, too
-            content = file.read(BYTES_MAX)
+            content = file.read(BYTES_MAX + 1)
     except (FileNotFoundError, NotADirectoryError):
         if _is_like_a_name(said):
             raise _refused(said, "there is no such file") from None
@@ -38,6 +38,11 @@ def grounds(said: str) -> str:
         if _is_like_a_name(said) or _is_there(path):
             raise _refused(said, getattr(error, "strerror", "") or "no file can have that name") from error
         return said
+    if len(content) > BYTES_MAX:  # a part of it would stand in the journal as if it were the whole
+        raise typer.BadParameter(
+            f"{said!r} has more than {BYTES_MAX:,} bytes. Nothing was settled. Give the part that decides it, or say where the whole is kept: --evidence 'text:...'.",
+            param_hint="--evidence",
+        )
     return f"file {path.name}: {content.decode(errors='replace')}"
 
 

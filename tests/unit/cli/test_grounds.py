@@ -67,11 +67,17 @@ def test_a_file_that_may_not_be_read_is_no_text(here: Path, monkeypatch: pytest.
         grounds("call")
 
 
-def test_a_pipe_of_the_shell_is_read_and_bounded(here: Path) -> None:
+def test_a_pipe_of_the_shell_is_read(here: Path) -> None:
     reading, writing = os.pipe()
     os.write(writing, b"from the log")
     os.close(writing)
     assert grounds(f"/dev/fd/{reading}") == f"file {reading}: from the log"
     os.close(reading)
-    (here / "long.log").write_bytes(b"x" * (BYTES_MAX + 1))
+
+
+def test_a_file_that_is_too_large_is_refused_and_not_cut(here: Path) -> None:
+    (here / "long.log").write_bytes(b"x" * BYTES_MAX)
     assert len(grounds("long.log")) == BYTES_MAX + len("file long.log: ")
+    (here / "long.log").write_bytes(b"x" * (BYTES_MAX + 1))
+    with pytest.raises(typer.BadParameter, match="Nothing was settled"):
+        grounds("long.log")
