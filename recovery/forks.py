@@ -25,7 +25,7 @@ class Parting(Forkable, Protocol):
         """Called in the thread that forks, in front of it: have nothing in use until `parted`, or until `forked` in the child. To wait is to hold up the fork."""
 
     def parted(self) -> None:
-        """Called in the parent, in the same thread, behind the fork, or where it failed."""
+        """Called in the parent, in the same thread, behind the fork, or where it failed. Safe to repeat."""
 
 
 _WATCHED: Final[WeakSet[Forkable]] = WeakSet()
@@ -60,3 +60,6 @@ def _in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_in_front, after_in_parent=_in_parent, after_in_child=_in_child)
+    os.register_at_fork(
+        after_in_parent=_in_parent
+    )  # again: an interrupt that came during the fork strikes the first, and whoever is not told keeps everybody out for ever

@@ -193,10 +193,10 @@ class SqliteDatabase:
 
     def parted(self) -> None:
         if (me := threading.get_ident()) in self._forking:
-            self._forking.discard(me)
             self._readers.open()
-            with suppress(RuntimeError):  # interrupted in front of it
+            with suppress(RuntimeError):  # interrupted in front of it, or behind it
                 self._lock.release()
+            self._forking.discard(me)  # last: whoever is interrupted before it is told once more
 
     def forked(self) -> None:
         self._lock = threading.RLock()

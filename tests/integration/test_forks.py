@@ -392,6 +392,47 @@ engine.close()
 asyncio.run(loops.close())
 """
 
+STRUCK = """
+import os, signal, sys, threading, warnings
+from recovery import forks
+from recovery.storage import open_journal, parting, sqlite
+from tests.interrupts import Interrupting
+
+warnings.simplefilter("ignore", DeprecationWarning)
+OURS = {forks.__file__, sqlite.__file__, parting.__file__}
+sys.unraisablehook = lambda told: None  # the interpreter prints what strikes whoever it tells of a fork, and goes on
+signal.alarm(100)  # rather than for ever
+
+def is_of_forks(code):
+    return code.co_filename in OURS
+
+def uses(database):
+    with database.reading(), database.writing():
+        pass
+
+journals = [open_journal(f"{sys.argv[1]}{number}") for number in range(2)]
+at, place, kept_out = 0, "somewhere", []
+for journal in journals:
+    journal._database.ready(writing=True)
+while place and not kept_out:
+    at += 1
+    interrupting = Interrupting(at, is_of_forks)
+    with interrupting.block():
+        pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    place = interrupting.place
+    for journal in journals:
+        other = threading.Thread(target=uses, args=(journal._database,), daemon=True)
+        other.start()
+        other.join(30)
+        kept_out += [place] if other.is_alive() else []
+sys.stdout.write(f"{at > 20} {kept_out}")
+sys.stdout.flush()
+os._exit(0)  # whoever is kept out would hold up any other end
+"""
+
 
 def told(story: str, *arguments: str) -> str:
     """What a program prints that succeeds and says nothing else."""
@@ -439,3 +480,8 @@ def test_threads_and_loops_of_a_parent_and_its_children_work_at_once(store_url: 
     """Twelve places in three processes, each with three runs of its own, and one run that all of them want."""
     (done := tmp_path / "done").mkdir()
     assert told(AT_ONCE, store_url, str(done)) == "True [0, 0] ['completed'] 38 114 False"
+
+
+def test_an_interrupt_of_a_fork_keeps_nobody_from_a_file_wherever_it_strikes(sqlite_url: str) -> None:
+    """In the parent, which the interpreter does not tell of it."""
+    assert told(STRUCK, sqlite_url) == "True []"
