@@ -14,6 +14,7 @@ from datetime import timedelta
 from itertools import count
 
 from recovery.claims import Left, standing
+from recovery.core.errors import StoreUnavailable
 from recovery.core.host_errors import ThreadUnavailable
 from recovery.crashpoints import around
 from recovery.forks import watch
@@ -141,7 +142,7 @@ class Leases:
             self._give_up_abandoned()
 
     def _give_up_abandoned(self) -> None:
-        """Give up what was left, up to the first one that cannot be."""
+        """Give up what was left, up to where the store does not answer; one whose row cannot be read keeps no other."""
         for left in list(self._abandoned.values()):
             try:
                 if (row := standing(self._journal, left)) is not None:
@@ -149,7 +150,9 @@ class Leases:
                         self._journal.release(left.run_id, left.token, row.epoch, left.due_us)
             except Exception as error:  # noqa: BLE001  # as in `_renew`
                 logger(__name__).warning("claim not released", run_id=left.run_id, problem=type(error).__name__)
-                return
+                if isinstance(error, StoreUnavailable):
+                    return
+                continue
             with self._lock:
                 self._abandoned.pop(left.token, None)
 

@@ -6,7 +6,9 @@ import threading
 from dataclasses import replace
 from datetime import timedelta
 
+from recovery.claims import Left
 from recovery.core.entries import Status
+from recovery.core.errors import JournalCorrupt
 from recovery.core.ids import Epoch
 from recovery.engine.leases import Leases
 from recovery.ports import Hold, Message, Owner, RunRow
@@ -197,3 +199,31 @@ def test_of_an_inbox_the_orders_are_kept_and_what_was_read_is_not_read_again() -
     kept.drop(ROW)
     kept.close()
     assert not kept.messages(ROW.run_id)
+
+
+class Spoilt(Renewing):
+    """Has a row that cannot be read. Says which claims were released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.released = threading.Semaphore(0)
+
+    def find(self, run_id: str) -> RunRow:
+        if run_id == "spoilt":
+            raise JournalCorrupt(run_id=run_id, seq=0, field="status")
+        return replace(ROW, run_id=run_id)
+
+    def release(self, run_id: str, owner: str, epoch: Epoch, due_us: int | None = None) -> bool:
+        self.released.release()
+        return True
+
+
+def test_a_claim_that_was_left_on_a_row_that_cannot_be_read_keeps_no_other_from_being_given_up() -> None:
+    journal = Spoilt()
+    kept = leases(journal)
+    kept.abandon(Left("spoilt", "another"))
+    kept.abandon(Left("r", "first"))
+    assert journal.released.acquire(timeout=30)
+    kept.close()
+    assert kept.abandoned("first") is None
+    assert kept.abandoned("another") is not None, "it may be mended"
