@@ -20,7 +20,7 @@ from recovery.core.host_errors import ThreadUnavailable
 
 
 class Signal:
-    """Set once or more often, by anybody; one thread waits for it."""
+    """Set once or more often, by anybody; until then whoever waits for it stands still."""
 
     __slots__ = ("_lock", "is_set")
 
@@ -36,8 +36,8 @@ class Signal:
 
     def wait(self, seconds: float = -1) -> bool:
         """Whether it is set, after so long at most; below zero: however long it takes."""
-        if not self.is_set:
-            self._lock.acquire(timeout=min(seconds, threading.TIMEOUT_MAX))
+        if not self.is_set and self._lock.acquire(timeout=min(seconds, threading.TIMEOUT_MAX)):
+            self.set()  # once more, for the next one that waits
         return self.is_set
 
 

@@ -104,3 +104,23 @@ def test_a_thread_is_joined_for_no_longer_than_asked() -> None:
     ended.set()
     thread.join(WAIT_SECONDS)
     assert not thread.is_alive()
+
+
+def test_several_may_join_one_thread_and_each_comes_back() -> None:
+    ended = threads.Signal()
+    thread = threads.Thread(ended.wait, -1)
+    thread.start()
+    joining = [threading.Thread(target=thread.join, daemon=True) for _ in range(3)]
+    for each in joining:
+        each.start()
+    while not all(_stands_in(each, "wait") for each in joining):
+        """They stand still behind each other soon."""
+    ended.set()
+    for each in joining:
+        each.join(WAIT_SECONDS)
+    assert not any(each.is_alive() for each in joining)
+
+
+def _stands_in(thread: threading.Thread, name: str) -> bool:
+    frame = sys._current_frames().get(thread.ident or 0)
+    return frame is not None and frame.f_code.co_name == name
