@@ -38,6 +38,8 @@ _SET: Final = getattr(fcntl, "F_OFD_SETLK", None)  # locks of an opened file, as
 _ASK: Final = getattr(fcntl, "F_OFD_GETLK", None)
 _LOCK: Final = "hhqqi4x"  # struct flock: what, from where, first byte, how many, nobody
 _EVERY_BYTE: Final = (0, 0)
+_BYTES: Final = 2**56
+"""Of which one each says that it waits."""
 
 
 class Turns:
@@ -54,7 +56,7 @@ class Turns:
         self._waited: int | None = None  # the file of a turn that a thread has waited for
         self._waiting: set[int] = set()  # those whose threads still do, which close them
         self._in_a_row = 0
-        self._stopped: int | None = None  # the byte of one that waits and did not come when we gave way to it
+        self._stopped: set[int] = set()  # the bytes of those that wait and did not come when we gave way to them
         self._impossible = fcntl is None
 
     def __enter__(self) -> None:
@@ -108,14 +110,14 @@ class Turns:
 
     def _give_way(self, mine: int) -> None:
         """Let one that waits have its turn first. Bounded: it may have been stopped while it waited."""
-        waits = None if self._waiting else _waits(mine, *_EVERY_BYTE)
-        if waits is None or waits == self._stopped:
+        waits = None if self._waiting else _waits_but_for(mine, self._stopped, 0, _BYTES)
+        if waits is None:
             return
         for _ in range(self._giving_way_times):
             time.sleep(GIVING_WAY_SECONDS)
             if _waits(mine, waits, 1) is None:
                 return
-        self._stopped = waits
+        self._stopped = {byte for byte in self._stopped if _waits(mine, byte, 1) is not None} | {waits}
 
     def _wait(self) -> None:
         """A lock cannot be waited for with a bound, so that a thread does it: one that nobody waits for any more lets go of what it gets. While that one waits
@@ -178,6 +180,15 @@ def _waits(mine: int, first: int, many: int) -> int | None:
         return None
     what, _, byte, _, _ = struct.unpack(_LOCK, told)
     return None if what == fcntl.F_UNLCK else byte
+
+
+def _waits_but_for(mine: int, stopped: set[int], first: int, end: int) -> int | None:
+    """The same, from the first byte up to the end, without those who were stopped: the system names one of all, and that could be the same one again and again."""
+    byte = _waits(mine, first, end - first) if first < end else None
+    if byte is None or byte not in stopped:
+        return byte
+    below = _waits_but_for(mine, stopped, first, byte)
+    return _waits_but_for(mine, stopped, byte + 1, end) if below is None else below
 
 
 def _say_that_one_waits(file: int) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from recovery.storage.turns import IN_A_ROW, SUFFIX, Turns, _waits
+from recovery.storage.turns import IN_A_ROW, SUFFIX, Turns, _say_that_one_waits, _waits
 
 WAIT_SECONDS = 60
 
@@ -203,7 +203,7 @@ def test_one_that_was_stopped_while_it_waited_is_given_way_to_once(database: Pat
     for _ in range(IN_A_ROW):
         with busy:
             pass
-    assert busy._stopped == byte
+    assert busy._stopped == {byte}
     for _ in range(2 * IN_A_ROW):
         with busy:
             """Nobody is waited for."""
@@ -225,3 +225,29 @@ def test_nobody_is_said_to_wait_who_has_had_a_turn(database: Path) -> None:
     second.__exit__()
     first.drop()
     second.drop()
+
+
+def test_one_that_was_stopped_hides_nobody_else_who_waits(database: Path) -> None:
+    """The system names one of those who wait, and would name the stopped one for as long as it is stopped."""
+    busy = Turns(database, WAIT_SECONDS, giving_way_times=3)
+    files = []
+    with busy:
+        for _ in range(3):  # as who waits says it, and never comes
+            file = os.open(f"{database}{SUFFIX}", os.O_RDWR)
+            _say_that_one_waits(file)
+            files.append(file)
+    for _ in range(3 * IN_A_ROW + 1):
+        with busy:
+            pass
+    assert len(busy._stopped) == 3, "each was given way to, once"
+    for file in files[1:]:
+        os.close(file)
+    live = os.open(f"{database}{SUFFIX}", os.O_RDWR)
+    _say_that_one_waits(live)
+    for _ in range(IN_A_ROW):
+        with busy:
+            pass
+    assert len(busy._stopped) == 2, "those who have gone are not kept in mind"
+    for file in (files[0], live):
+        os.close(file)
+    busy.drop()
