@@ -125,8 +125,9 @@ def exit_codes_page() -> str:
             "A run whose branches rest for several things, its children included, counts the same way.",
             "",
             "How a run stands is one code wherever it is asked: `recover --run-id`, its `--plan`, `recover --all`, its `--plan`, and `exit_code` of what `engine.get`",
-            "returns. A plan says what a recovery would end with as far as it can be told without one: where an effect is to be sent, that is 4. Without an app it goes by the run's",
-            "row, as `recover --all` does for the runs that it leaves alone; of a child that has come to stand otherwise since, only its own plan tells. `engine.get` says how a run",
+            "returns. A plan says what a recovery would end with as far as it can be told without one: where something is still to be done, such as an effect to",
+            "be sent or a workflow to return, that is 4. Without an app it goes by the run's row, as `recover --all` does for the",
+            "runs that it leaves alone; of a child that has come to stand otherwise since, only its own plan tells. `engine.get` says how a run",
             "stands whoever has it; the commands say 7. What has settled is not looked at by `recover --all`. Commands that only show, such as `recover runs` and `recover show`, end",
             "with 0; in JSON, `rests_for` of a run says what one that waits [rests for](values.md).",
         ]

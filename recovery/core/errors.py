@@ -61,7 +61,7 @@ class InvalidName(UsageError):
 
 
 class EngineClosed(UsageError):
-    template = "The engine of {database} is closed, and nothing happened. Make another one, or call this before `close` or the end of its `with` block."
+    template = "The engine of {database} is closed, and nothing happened. Enter it again with `with`, make another one, or call this before `close` or the end of its block."
 
 
 class DefinitionError(UsageError):

@@ -49,7 +49,7 @@ class AsyncEngine(
         """As Engine.run. Cancelling the caller leaves the run open, to be recovered."""
         self.add(workflow)
         given = workflow.bind(*args, **kwargs)
-        driver = AsyncDriver(self.surroundings())
+        driver = AsyncDriver(self.surroundings(), run_id=run_id)
         if driver.crowded():
             await driver.make_way()
         procedure = reconciler.run(self.world(), run_id, workflow, given)
@@ -67,7 +67,8 @@ class AsyncEngine(
     ) -> Recovered[Any]:
         """As Engine.recover."""
         world = self.world(wait_for_owner=wait_for_owner, budget=budget)
-        return await AsyncDriver(self.surroundings(progress)).drive(self.allowed(reconciler.recover(world, run_id, if_head)))
+        procedure = reconciler.recover(world, run_id, if_head)
+        return await AsyncDriver(self.surroundings(progress), run_id=run_id).drive(self.allowed(procedure))
 
     async def observe(
         self,

@@ -50,7 +50,7 @@ class Engine(SyncControlling, SyncVersioning, SyncSpeaking, SyncCompensating, Sy
         self.add(workflow)
         given = workflow.bind(*args, **kwargs)
         procedure = reconciler.run(self.world(), run_id, workflow, given)
-        recovered: Recovered[R] = finish(SyncDriver(self.surroundings()).drive(self.allowed(procedure)))
+        recovered: Recovered[R] = finish(SyncDriver(self.surroundings(), run_id=run_id).drive(self.allowed(procedure)))
         return recovered.result()
 
     def recover(
@@ -67,7 +67,8 @@ class Engine(SyncControlling, SyncVersioning, SyncSpeaking, SyncCompensating, Sy
         if_head: the head that a plan was made at (its digest, or the beginning of it); raises HeadMoved if the journal has moved since.
         """
         world = self.world(wait_for_owner=wait_for_owner, budget=budget)
-        return finish(SyncDriver(self.surroundings(progress)).drive(self.allowed(reconciler.recover(world, run_id, if_head))))
+        procedure = reconciler.recover(world, run_id, if_head)
+        return finish(SyncDriver(self.surroundings(progress), run_id=run_id).drive(self.allowed(procedure)))
 
     def observe(
         self,

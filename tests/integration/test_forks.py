@@ -99,7 +99,7 @@ engine = Engine(sys.argv[1], workflows=[total])
 try:
     outcome = engine.run("r", total)
 except RunLeftBehind as error:
-    told = f"process {parent}" in str(error) and f"process {os.getpid()}" in str(error)
+    told = "Run 'r' is" in str(error) and f"process {parent}" in str(error) and f"process {os.getpid()}" in str(error)
     os._exit(0 if told and os.getpid() != parent and 99 not in sent and sent in ([], [1, 2]) else 3)
 if os.getpid() != parent:
     os._exit(4)
