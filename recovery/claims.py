@@ -275,7 +275,8 @@ async def visit(world: World, claimed: RunRow, work: Callable[[Loaded], Awaitabl
         world.raise_mark(loaded.highest_us)
         return await work(loaded)
 
-    return await held_while(world, claimed, loaded_then_work)
+    assert claimed.owner is not None
+    return await in_hand(world, claimed.run_id, claimed.owner, held_while(world, claimed, loaded_then_work))
 
 
 async def held_while(world: World, row: RunRow, work: Callable[[], Awaitable[T]]) -> T:

@@ -109,9 +109,7 @@ class Offspring:
                 depth=child.depth,
                 detached=child.detached,
             )
-            mine = await opened(self.world, child.run_id, first, Status.QUEUED)
-            if mine is not None:
-                await given_up(mine)
+            if await opened(self.world, child.run_id, first, Status.QUEUED, queued=Queued()) is not None:
                 return
             row = await find(child.run_id)
             assert row is not None, "a run id that is taken stays taken"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recovery.claims import World, claim, visit
+from recovery.claims import World, claim, in_hand, visit
 from recovery.core.contradictions import Contradicted, contradicted, need_a_person
 from recovery.core.entries import Override, Verb
 from recovery.core.errors import HeadMoved, OverrideRefused
@@ -52,10 +52,15 @@ async def acknowledge(world: World, run_id: str, step: str, *, by: str, reason: 
 
     if not seen.run.status.settled:
         return await under_claim(world, run_id, write)
-    claimed = await claim(world, seen.run)
-    if claimed is None:
-        raise HeadMoved(run_id=run_id, found="another worker's", expected=seen.run.head_digest)
-    return await visit(world, claimed, lambda loaded: write(Claimed(loaded, writer_of(loaded, world.token))))
+    owner = world.owner()
+
+    async def behind_its_end() -> Acknowledged:
+        claimed = await claim(world, seen.run, owner)
+        if claimed is None:
+            raise HeadMoved(run_id=run_id, found="another worker's", expected=seen.run.head_digest)
+        return await visit(world, claimed, lambda loaded: write(Claimed(loaded, writer_of(loaded, world.token))))
+
+    return await in_hand(world, run_id, owner, behind_its_end())
 
 
 def _open(loaded: Loaded, step: str, now_us: int, about: str) -> Contradicted:

@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from recovery.claims import World, claim, existing, take, visit
+from recovery.claims import World, claim, existing, in_hand, take, visit
 from recovery.core.entries import Entry, Override, Status
 from recovery.core.errors import HeadMoved, LeaseUnavailable, OverrideRefused
 from recovery.core.operations import Append, Now
 from recovery.core.resting import GRAVEST_FIRST, RestsFor
-from recovery.ports import RunRow
+from recovery.ports import Owner, RunRow
 from recovery.storage.reading import Loaded
 from recovery.storage.writer import Writer, writer_of
 
@@ -58,7 +58,12 @@ class Claimed:
 
 async def under_claim(world: World, run_id: str, work: Callable[[Claimed], Awaitable[T]], *, by_force: bool = False) -> T:
     """Do `work` under a claim. Raises LeaseUnavailable where somebody else is at work, unless it is by force."""
-    row = await (_taken_by_force(world, run_id) if by_force else _taken(world, run_id))
+    owner = world.owner()
+    return await in_hand(world, run_id, owner, _claimed(world, run_id, owner, work, by_force=by_force))
+
+
+async def _claimed(world: World, run_id: str, owner: Owner, work: Callable[[Claimed], Awaitable[T]], *, by_force: bool) -> T:
+    row = await (_taken_by_force(world, run_id, owner) if by_force else _taken(world, run_id, owner))
 
     async def ordered(loaded: Loaded) -> T:
         if loaded.run.status.settled:  # by its owner, between our look and our claim: neither epoch nor lease tells of that
@@ -68,19 +73,19 @@ async def under_claim(world: World, run_id: str, work: Callable[[Claimed], Await
     return await visit(world, row, ordered)
 
 
-async def _taken(world: World, run_id: str) -> RunRow:
-    row = await take(world, await existing(run_id))
+async def _taken(world: World, run_id: str, owner: Owner) -> RunRow:
+    row = await take(world, await existing(run_id), owner)
     if row.status.settled:
         raise _settled(row)
     return row
 
 
-async def _taken_by_force(world: World, run_id: str) -> RunRow:
+async def _taken_by_force(world: World, run_id: str, owner: Owner) -> RunRow:
     seen = await existing(run_id)
     for _ in range(TRIES_MAX):
         if seen.status.settled:
             raise _settled(seen)
-        row = await claim(world, seen)
+        row = await claim(world, seen, owner)
         if row is not None:
             return row
         seen = await existing(run_id)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from recovery.claims import World, find
+from recovery.claims import World, find, in_hand
 from recovery.core.entries import Decision, Entry, Opened, Override, Status, Verb
 from recovery.core.errors import OverrideRefused, StepNotFound
 from recovery.core.history import fold
@@ -155,10 +155,15 @@ def _place(loaded: Loaded, at: str) -> str:
 
 async def _store(world: World, run_id: str, opened: Opened, more: Sequence[Entry]) -> None:
     """The whole fork, in one commit, and owned by nobody after it. Raises OverrideRefused where somebody else took the run id."""
-    row = await store_run(world, run_id, opened, Status.QUEUED, more)
-    if row is None:
-        raise _taken(run_id)
-    await given_up(row)
+    owner = world.owner()
+
+    async def stored_and_given_up() -> None:
+        row = await store_run(world, run_id, opened, Status.QUEUED, more, owner=owner)
+        if row is None:
+            raise _taken(run_id)
+        await given_up(row)
+
+    await in_hand(world, run_id, owner, stored_and_given_up())
 
 
 async def _check_same(run_id: str, opened: Opened, order: Override) -> None:
