@@ -2,6 +2,9 @@
 
 Owns who is told of a fork, and who is asked to be ready for one. Must not know what they hold. Invariant: whoever has connections, threads or locks begins anew in a child, before any other
 use there: a lock that some thread of the parent held stays locked for ever, since that thread was not copied.
+
+Python writes down what is raised where a fork tells of itself, and goes on: an interrupt that came with the fork would end the telling at its first line. So all is told
+several times, and each interrupt ends one of them.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from weakref import WeakSet
 
 
 class Forkable(Protocol):
-    """Something with connections, threads or locks."""
+    """Something with connections, threads or locks. What it is told once, it may be told again."""
 
     def forked(self) -> None:
         """Called in a child, before any other use there: begin anew, and take no lock that a thread of the parent may hold."""
@@ -43,6 +46,11 @@ def ask(one: Parting) -> None:
     watch(one)
 
 
+_TELLINGS: Final = 8
+_TOLD: Final[set[int]] = set()
+"""Who in this child has begun anew, by identity."""
+
+
 def _in_front() -> None:
     for one in list(_ASKED):
         one.parting()
@@ -55,11 +63,12 @@ def _in_parent() -> None:
 
 def _in_child() -> None:
     for one in list(_WATCHED):
-        one.forked()
+        if id(one) not in _TOLD:
+            one.forked()
+            _TOLD.add(id(one))
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_in_front, after_in_parent=_in_parent, after_in_child=_in_child)
-    os.register_at_fork(
-        after_in_parent=_in_parent
-    )  # again: an interrupt that came during the fork strikes the first, and whoever is not told keeps everybody out for ever
+    os.register_at_fork(before=_in_front, after_in_child=_TOLD.clear)  # which nothing interrupts: it has no line of Python
+    for _ in range(_TELLINGS):
+        os.register_at_fork(after_in_parent=_in_parent, after_in_child=_in_child)

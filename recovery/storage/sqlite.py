@@ -102,6 +102,7 @@ class SqliteDatabase:
         self._forking: set[int] = set()  # threads that fork, and have `_lock` then
         self._ready = False
         self._writing: WeakSet[Any] = WeakSet()  # the pool's records of connections that write
+        self._made: WeakSet[Any] = WeakSet()  # the records of all, those too that a pool was left with when it was disposed of
         self._writer = self._engine("BEGIN IMMEDIATE", self._writer_connected, pool_size=1, max_overflow=0)
         self._bare = Bare(self._writer, Ahead(self._path, CHECKPOINT_PAGES * _FRAME_BYTES))
         self._reader = self._engine("BEGIN", self._connected, pool_size=4, max_overflow=16)
@@ -117,8 +118,9 @@ class SqliteDatabase:
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
         return engine
 
-    def _connected(self, connection: Any, _record: object) -> None:
+    def _connected(self, connection: Any, record: Any) -> None:
         refuse_inherited(self._path, self.url)
+        self._made.add(record)
         connection.isolation_level = None  # transactions are begun by us, not by the driver
         _pragma(connection, f"busy_timeout = {BUSY_TIMEOUT_MS}")
 
@@ -190,6 +192,8 @@ class SqliteDatabase:
         if self._readers.shut(PARTING_SECONDS) and not self._bare.busy:
             self._reader.dispose()
             self._writer.dispose()
+            for record in list(self._made):  # one that was at work when its pool was disposed of went back to that, open
+                record.close()
 
     def parted(self) -> None:
         if (me := threading.get_ident()) in self._forking:
@@ -201,6 +205,7 @@ class SqliteDatabase:
     def forked(self) -> None:
         self._lock = threading.RLock()
         self._forking = set()
+        self._made = WeakSet()
         self._readers.forked()
         self._turns.forked()
         leave(self._reader)

@@ -434,6 +434,79 @@ os._exit(0)  # whoever is kept out would hold up any other end
 """
 
 
+INTERRUPTED = """
+import ctypes, os, signal, sys, threading, warnings
+from functools import partial
+
+warnings.simplefilter("ignore", DeprecationWarning)
+where, register = sys.argv[2], os.register_at_fork
+interrupt = partial(getattr(ctypes.CDLL(None), "raise"), signal.SIGINT)  # left pending: behind it comes no line of Python
+told = []
+
+def registered(**hooks):
+    if getattr(hooks.get(where), "__module__", "") == "recovery.forks" and not told:
+        told.append(where)
+        register(**{where: interrupt})
+    register(**hooks)
+
+os.register_at_fork = registered
+from recovery import Engine, Run, workflow
+
+@workflow
+def plan(run: Run, number: int) -> int:
+    return run.decide("number", lambda: number)
+
+engine = Engine(sys.argv[1], workflows=[plan])
+engine.run("before", plan, 1)
+written = []
+sys.unraisablehook = lambda found: written.append(found.exc_type.__name__)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+pid = os.fork()
+if pid == 0:
+    signal.alarm(60)
+    right = written == ["KeyboardInterrupt"] * (where == "after_in_child")
+    os._exit(0 if right and engine.run("child", plan, 2) == 2 else 1)
+sums = []
+thread = threading.Thread(target=lambda: sums.append(engine.run("thread", plan, 3)), daemon=True)
+thread.start()
+thread.join(60)
+sys.stdout.write(f"{sums} {os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])} {written}")
+sys.stdout.flush()
+os._exit(0)
+"""
+
+LEFT_BEHIND_BY_ITS_POOL = """
+import os, sys, threading, warnings
+from recovery import Engine, Run, workflow
+
+warnings.simplefilter("ignore", DeprecationWarning)
+
+@workflow
+def plan(run: Run, number: int) -> int:
+    return run.decide("number", lambda: number)
+
+engine = Engine(sys.argv[1], workflows=[plan])
+engine.run("before", plan, 1)
+database, reads, go_on = engine.journal._database, threading.Event(), threading.Event()
+
+def read():
+    with database.reading():
+        reads.set()
+        go_on.wait()
+
+thread = threading.Thread(target=read)
+thread.start()
+reads.wait()
+getattr(database, sys.argv[2])()
+go_on.set()
+thread.join()
+pid = os.fork()
+if pid == 0:
+    os._exit(0 if engine.run("child", plan, 2) == 2 else 1)
+sys.stdout.write(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
+"""
+
+
 def told(story: str, *arguments: str) -> str:
     """What a program prints that succeeds and says nothing else."""
     ended = subprocess.run([sys.executable, "-c", story, *arguments], capture_output=True, text=True, timeout=120, check=False)
@@ -485,3 +558,13 @@ def test_threads_and_loops_of_a_parent_and_its_children_work_at_once(store_url: 
 def test_an_interrupt_of_a_fork_keeps_nobody_from_a_file_wherever_it_strikes(sqlite_url: str) -> None:
     """In the parent, which the interpreter does not tell of it."""
     assert told(STRUCK, sqlite_url) == "True []"
+
+
+@pytest.mark.parametrize(("where", "written"), [("after_in_parent", "['KeyboardInterrupt']"), ("after_in_child", "[]")])
+def test_an_interrupt_that_comes_with_a_fork_keeps_nobody_from_the_store(store_url: str, where: str, written: str) -> None:
+    assert told(INTERRUPTED, store_url, where) == f"[3] 0 {written}"
+
+
+@pytest.mark.parametrize("struck", ["interrupted", "close"])
+def test_what_a_thread_had_open_when_its_pool_was_disposed_of_is_closed_at_a_fork(sqlite_url: str, struck: str) -> None:
+    assert told(LEFT_BEHIND_BY_ITS_POOL, sqlite_url, struck) == "0"
