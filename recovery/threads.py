@@ -36,7 +36,7 @@ class Signal:
 
     def wait(self, seconds: float = -1) -> bool:
         """Whether it is set, after so long at most; below zero: however long it takes."""
-        if not self.is_set and self._lock.acquire(timeout=min(seconds, threading.TIMEOUT_MAX)):
+        if not self.is_set and self._lock.acquire(timeout=-1 if seconds < 0 else min(seconds, threading.TIMEOUT_MAX)):
             self.set()  # once more, for the next one that waits
         return self.is_set
 

@@ -186,10 +186,11 @@ class SqliteDatabase:
 
     def parting(self) -> None:
         self._forking.add(me := threading.get_ident())  # first: whoever is interrupted behind it gives back what was got
+        until = time.monotonic() + PARTING_SECONDS
         if not self._lock.acquire(timeout=PARTING_SECONDS):
             self._forking.discard(me)
             return  # what is open stays so, and the child finds it
-        if self._readers.shut(PARTING_SECONDS) and not self._bare.busy:
+        if self._readers.shut(max(0.0, until - time.monotonic())) and not self._bare.busy:
             self._reader.dispose()
             self._writer.dispose()
             for record in list(self._made):  # one that was at work when its pool was disposed of went back to that, open

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -34,8 +35,9 @@ GIVING_WAY_SECONDS: Final = 0.0002
 GIVING_WAY_TIMES: Final = 25
 """One that has not come by then was stopped, say, and costs nobody such a pause a second time."""
 
-_SET: Final = getattr(fcntl, "F_OFD_SETLK", None)  # locks of an opened file, as `flock` has; of Linux alone
-_ASK: Final = getattr(fcntl, "F_OFD_GETLK", None)
+_LINUX: Final = sys.platform == "linux"  # others may have such locks, and say them in another form
+_SET: Final = getattr(fcntl, "F_OFD_SETLK", None) if _LINUX else None  # locks of an opened file, as `flock` has
+_ASK: Final = getattr(fcntl, "F_OFD_GETLK", None) if _LINUX else None
 _LOCK: Final = "hhqqi4x"  # struct flock: what, from where, first byte, how many, nobody
 _EVERY_BYTE: Final = (0, 0)
 _BYTES: Final = 2**56
