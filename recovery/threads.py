@@ -10,6 +10,7 @@ comes out is the RuntimeError of that. Up to Python 3.12 an interrupted `Thread.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -47,9 +48,11 @@ class Thread(threading.Thread):
     def __init__(self, work: Callable[..., Any], *args: Any, name: str | None = None) -> None:
         super().__init__(target=work, args=args, name=name, daemon=True)
         self._over = Signal()
+        self._process = os.getpid()
 
     def start(self) -> None:
         """Raises ThreadUnavailable: it has not begun, and never will."""
+        self._process = os.getpid()
         begin(super().start)
 
     def run(self) -> None:
@@ -59,6 +62,10 @@ class Thread(threading.Thread):
             self._over.set()
 
     def join(self, timeout: float | None = None) -> None:
+        if (
+            self._process != os.getpid()
+        ):  # of a parent's threads a forked child has none, and none of them says there that it is over
+            return
         if self._over.wait(-1 if timeout is None else max(0.0, timeout)):
             super().join()  # it has nothing left to do but to end
 

@@ -24,8 +24,10 @@ def signalled(paper: Paper, told: Signalled, waits: Sequence[Awaited]) -> Render
         lines.append(
             Text(f"The run has not come to that wait; the answer is kept for it. It now waits for: {named}.", style="bold yellow")
         )
-    if told.waited_for or not waits:
+    if told.waited_for:
         lines.append(Text(f"The run goes on with `recover --run-id {words.bounded(told.run_id)}`, or in a worker.", style="dim"))
+    elif not waits:  # it has not begun, or is in doubt: an answer brings it no further then
+        lines.append(Text(f"What it needs to go on: `recover show {words.bounded(told.run_id)}`.", style="dim"))
     return paper.panel(f"run {words.bounded(told.run_id)} was told", Group(*lines), "green")
 
 

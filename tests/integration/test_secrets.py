@@ -95,7 +95,15 @@ def url(tmp_path: Path) -> str:
 
 def lines(*, with_app: bool, approved: str = "") -> Iterator[tuple[str, ...]]:
     """Every command, about runs whose values it would show; those that change something last."""
-    yield from [("runs",), ("doubt",), ("verify", "--against-env"), ("orphans",), ("waits",), ("listen", "asks", "--wait", "0")]
+    yield from [
+        ("runs",),
+        ("queues",),
+        ("doubt",),
+        ("verify", "--against-env"),
+        ("orphans",),
+        ("waits",),
+        ("listen", "asks", "--wait", "0"),
+    ]
     for run in RUNS:
         yield from [("show", run), ("--run-id", run, "--plan")]
     for run, step in (("opaque", "tell#1"), ("lost", "charge#1"), ("mismatch", "charge#1"), ("twice", "charge#1")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -119,6 +120,23 @@ def test_several_may_join_one_thread_and_each_comes_back() -> None:
     for each in joining:
         each.join(WAIT_SECONDS)
     assert not any(each.is_alive() for each in joining)
+
+
+def test_a_forked_child_waits_for_no_thread_of_its_parent() -> None:
+    ended = threads.Signal()
+    thread = threads.Thread(ended.wait, -1)
+    thread.start()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(int(WAIT_SECONDS))
+        thread.join()
+        own = threads.Thread(signal.pause)
+        own.start()
+        own.join(0.001)
+        os._exit(0 if own.is_alive() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    ended.set()
+    thread.join()
 
 
 def _stands_in(thread: threading.Thread, name: str) -> bool:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from io import StringIO
+
 import pytest
 
+from recovery.console.paper import Paper, plain
+from recovery.console.talking import signalled
 from recovery.console.timeline import lines
 from recovery.core.entries import ANSWER, LAPSED, PUBLISHED, UNFIT, WAIT, Decision
+from recovery.operators.signalling import Signalled
 
 T0 = 1_764_442_983_000_000
 """2025-11-29 19:03:03 UTC"""
@@ -69,3 +75,15 @@ def test_it_is_told(case: str) -> None:
     entry = Decision(step=step, fingerprint="0123456789abcdef", value=value, form=form, at_us=T0)
     [line] = lines([(1, "0.1", entry)], {})
     assert (line.what, line.step, line.text, line.details) == told
+
+
+def test_an_answer_that_nothing_waits_for_brings_no_run_on() -> None:
+    """A run in doubt needs a person's resolution first: to recover it would come to the same doubt."""
+    told = Signalled(
+        run_id="r1", name="approval", step="approval#1", value=True, by="ann", at_us=T0, number=1, waited_for=True, repeated=False
+    )
+    assert "The run goes on with `recover --run-id r1`" in plain(signalled(Paper(StringIO()), told, ()))
+    early = plain(signalled(Paper(StringIO()), replace(told, waited_for=False), ()))
+    assert "It now waits for: nothing." in early
+    assert "What it needs to go on: `recover show r1`." in early
+    assert "goes on with" not in early

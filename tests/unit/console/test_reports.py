@@ -45,6 +45,7 @@ PLAN = Plan(
     ),
     then="then it goes on",
     from_journal_alone=True,
+    exit_code=ExitCode.UNRESOLVED,
 )  # fmt: skip
 
 
