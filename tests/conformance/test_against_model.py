@@ -20,6 +20,7 @@ from recovery.core.resting import RestsFor
 from recovery.ports import Append, Evidence, Hold, Journal, KeyClaim, Message, Owner, Payload, RunRow, Stub
 from recovery.storage import open_journal
 from recovery.storage.memory import MemoryJournal
+from recovery.testing.pieces import joined
 from tests.conformance.making import new_run, raise_incarnation
 
 _numbers = count(1)
@@ -160,7 +161,7 @@ class Twins(RuleBasedStateMachine):
     @invariant()
     def hold_the_same(self) -> None:
         for run_id in sorted(self.run_ids):
-            self.both("load", run_id)
+            self.both("stream", run_id, joined)
         self.both("payloads", [f"{self.life}-{name}" for name in ("a", "b", "c")])
         for scope in ("one", "two"):
             for name in ("a", "b", "c"):
