@@ -63,8 +63,9 @@ def step_reordered(trainer: Whole) -> None:
     model, plain = trainer.model, trainer.model.first.forward
 
     def reordered(x: torch.Tensor) -> torch.Tensor:
-        weight = model.first.weight
-        return (x.flip(1) @ weight.flip(1).T) + model.first.bias
+        """One product after the other, from the last: a processor's own product of matrices may come to the same bits from either end."""
+        last, *others = reversed((x.unsqueeze(1) * model.first.weight).unbind(2))
+        return sum(others, last) + model.first.bias
 
     model.first.forward = reordered
     trainer.step()
