@@ -120,7 +120,8 @@ BUGS: dict[str, tuple[Exploration[..., object], Change]] = {
 }  # fmt: skip
 
 
-SOON = ("a parent is told behind its child's end", "who breaks off leaves the run as it is")
+SOON = {"a parent is told behind its child's end": 60, "who breaks off leaves the run as it is": 100}
+"""Within how many histories. The second took no more than sixty while a child was stored as owned and then released; it is found within 82 now."""
 
 
 def lost(name: str, recoverers: int, most: int) -> str:
@@ -134,7 +135,7 @@ def lost(name: str, recoverers: int, most: int) -> str:
 
 @pytest.mark.parametrize("name", SOON)
 def test_a_wake_up_that_is_lost_again_is_found_soon(name: str) -> None:
-    assert "the run is not due" in lost(name, 2, 100)
+    assert "the run is not due" in lost(name, 2, SOON[name])
 
 
 @pytest.mark.explore
